@@ -170,9 +170,9 @@ def test_an_ended_debate_says_what_became_of_the_claim_by_whom_and_why(make_item
         debate(3, state=DebateState.DECIDED, reason="heard", outcome=Outcome.STANDS, **closed),
     )
     shown = view(snapshot(*items, ended=ended))
-    assert line_of(shown, "F-1") == "F-1 by eve falls, decided by dora 2m ago (\"no 'sessions'\"): All fail."
-    assert line_of(shown, "F-2") == "F-2 by bob stands, its critics agree 2m ago: The trigger runs late."
-    assert line_of(shown, "D-3").endswith('stands, decided by dora 2m ago ("heard"): Roll back.')
+    assert line_of(shown, "F-1") == "F-1 by eve falls, decided by dora 2m (\"no 'sessions'\"): All fail."
+    assert line_of(shown, "F-2") == "F-2 by bob stands, its critics agree 2m: The trigger runs late."
+    assert line_of(shown, "D-3").endswith('stands, decided by dora 2m ("heard"): Roll back.')
     assert shown.hidden == 0
 
 

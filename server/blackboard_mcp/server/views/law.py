@@ -48,7 +48,7 @@ def beginning(standing: Standing) -> list[str]:
     board = standing.snapshot.board
     state = "" if board.lifecycle is Lifecycle.OPEN else f" ({board.lifecycle})"
     lines = [
-        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}, ages from then · "
+        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}, ages before that · "
         f"you are {word(standing.agent)}"
     ]
     if board.core.objective:
@@ -80,9 +80,10 @@ def surroundings(standing: Standing) -> str:
     """
     snapshot = standing.snapshot
     others = [(agent, at) for agent, at in snapshot.here if agent not in (SYSTEM, standing.agent)]
-    named = [f"{word(agent)} {relative_age(at, standing.now)} ago" for agent, at in others[:1]]
-    named += [f"{word(agent)} {relative_age(at, standing.now)}" for agent, at in others[1:_HERE]]
-    parts = [f"last active: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"]
+    named = [f"{word(agent)} {relative_age(at, standing.now)}" for agent, at in others[:_HERE]]
+    parts = [
+        f"active before that: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"
+    ]
     parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:
         parts.append(_archive(standing))

@@ -168,7 +168,7 @@ class Sections:
             yield Line(item, partial(str, lead), most=SENTENCE if over else 0)
 
     def _verdict(self, item: Item, debate: Debate) -> str:
-        """Returns how the claim ended, by whom and why: `falls, decided by ann and ben 3m ago ("units
+        """Returns how the claim ended, by whom and why: `falls, decided by ann and ben 3m ("units
         mixed")`.
         """
         outcome = str(debate.outcome)
@@ -181,17 +181,17 @@ class Sections:
             outcome = "falls"
         elif outcome == Outcome.OPEN:
             outcome = "open again"
-        ago = f"{relative_age(debate.closed_at or debate.opened_at, self._standing.now)} ago"
+        age = relative_age(debate.closed_at or debate.opened_at, self._standing.now)
         by = name(debate.closed_by or "", self._standing.agent)
         if debate.conceded:
             how = f"conceded by {by}{favour(item.gave_way_to, author, successor(item)) if conceded else ''}"
         elif debate.state in _ENDED:
-            return f"{outcome}, {_ENDED[debate.state]} {ago}"
+            return f"{outcome}, {_ENDED[debate.state]} {age}"
         else:
             more = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
             how = f"decided by {by}{more}"
         why = f" ({in_quotes(debate.grounds[:_REASON])})" if debate.grounds else ""
-        return f"{outcome}, {how} {ago}{why}"
+        return f"{outcome}, {how} {age}{why}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
         """Returns a map from item number to the items that it replaced, step by step, newest first.
