@@ -42,6 +42,11 @@ _NOTES_SHARE = 0.15
 _TAIL = 36
 """Tokens of the call that reads whole texts, and of the explanation of `QUOTE`."""
 _CITED = 3
+"""Cut texts that the last line names at least, where there is room for it at all."""
+_ONE_CITED = 8
+"""Tokens of an id between quotation marks in a list, rather more than less."""
+_CUT_MOST = (ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN)
+"""Types of which a cut text is named first, after those that the reader is asked about: their ends hold caveats."""
 _QUOTED = ' (text behind ">")'
 _MARK = QUOTE.rstrip()
 _TYPES = 3
@@ -102,7 +107,7 @@ class Renderer:
         self._whole = law.law_items(standing)
         self._sections = Sections(standing, tokenizer, responds=responds)
         self._working = [item for item in standing.items.values() if item.zone is Zone.WORKING]
-        self._cites = False
+        self._cites = 0
         self._surroundings = ""
         self._news: list[news.Told] = []
         self._done: list[tuple[Item, str]] = []
@@ -130,8 +135,16 @@ class Renderer:
         while True:
             view = self._compose()
             if view.tokens <= self._budget:
-                return view
+                return self._citing_more(view)
             self._shed(view.tokens - self._budget)
+
+    def _citing_more(self, view: View) -> View:
+        """Returns the view with as many cut texts named in its last line as the budget has room for."""
+        if not self._cites or len(view.excerpts) <= self._cites:
+            return view
+        self._cites += (self._budget - view.tokens) // _ONE_CITED
+        more = self._compose()
+        return more if more.tokens <= self._budget else view
 
     # How much of it
 
@@ -140,7 +153,7 @@ class Renderer:
 
     def _fill(self, free: int) -> None:
         sections = [section for section in self._all() if section.lines]
-        self._cites = free >= _ROOMY
+        self._cites = _CITED if free >= _ROOMY else 0
         free -= _TAIL if self._cites else 0
         surroundings = law.surroundings(self._standing)
         if free >= _ROOMY or not sections:
@@ -310,10 +323,15 @@ class Renderer:
             else:
                 rest = "" if sum(absent[kind] for kind in kinds) == hidden else " …"
                 parts.append(f'{hidden} more ({told}{rest}): query(type="{kinds[0]}")')
-        cut = [n for n, level in levels.items() if level == START] if self._cites else []
+        cut = [self._standing.items[n] for n, level in levels.items() if level == START and self._cites]
         if cut:
-            cited = ", ".join(f'"{self._standing.items[n].id}"' for n in cut[:_CITED])
-            parts.append(f"whole texts: read(ids=[{cited}])")
+            asked = {line.item.number for section in self._all() for line in section.lines if line.asked}
+            cut.sort(key=lambda item: (item.number not in asked, item.type not in _CUT_MOST))
+            cited = ", ".join(f'"{item.id}"' for item in cut[: self._cites])
+            left = len(cut) - self._cites
+            parts.append(
+                f"whole texts: read(ids=[{cited}])" + (f", {left} more end in …" if left > 0 else "")
+            )
         return [" · ".join(parts)] if parts else []
 
 
