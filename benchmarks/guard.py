@@ -28,7 +28,7 @@ from typing import Any
 from blackboard_mcp.protocols.board import BoardChange, BoardConfig, PassStep
 from blackboard_mcp.protocols.guard import closure
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Reach, Workspace
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from blackboard_mcp.storage.operations.ledger.rows import Steps, edge_of, numbers, sql
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft

@@ -11,9 +11,9 @@ import served
 from blackboard_mcp.protocols.board import Core
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan
 from blackboard_mcp.server.pruning import ordering, pruner
-from blackboard_mcp.server.pruning import steps as pruning
+from blackboard_mcp.server.pruning import selection as pruning
 from blackboard_mcp.server.pruning.pruner import Pruner
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from blackboard_mcp.server.usecases.stewardship import Stewardship
 from blackboard_mcp.server.views import law, rendering
 from blackboard_mcp.storage.testing.walk.machine import Outcome, walk

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from blackboard_mcp.protocols.board import PassStep
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from blackboard_mcp.storage.operation import Write
 from blackboard_mcp.storage.operations.leaving import pruning
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft

@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.items import Item, Visibility, Zone, item_id
 from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Plan, Workspace
 from blackboard_mcp.server.pruning.pruner import Pruner
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from blackboard_mcp.server.text.tokens import Tokenizers
 from blackboard_mcp.server.usecases.activity import Activity
 from blackboard_mcp.server.usecases.blackboard import Blackboard

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.steps import decide, evictable
+from blackboard_mcp.server.pruning.selection import decide, evictable
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given
 from hypothesis import strategies as st

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
 from blackboard_mcp.server.plugins import bounded
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.steps import decide, evictable
+from blackboard_mcp.server.pruning.selection import decide, evictable
 
 HOSTILE = ("Raises", "Exits", "Hangs", "Greedy", "Repeats", "Nonsense", "Unsorted", "Meddles")
 SAMPLES = ("Newest", "ByAuthor", "OnlyOne", *HOSTILE)

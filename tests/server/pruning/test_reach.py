@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.board import STEPS, BoardChange, BoardConfig, Pass
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from blackboard_mcp.storage.operations.leaving import candidates as weighing
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.walk.inline import inline_store

@@ -13,9 +13,9 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace, beyond_shares
-from blackboard_mcp.server.pruning import steps
+from blackboard_mcp.server.pruning import selection
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,6 +176,6 @@ def test_a_pass_without_shares_is_caught(
 ) -> None:
     notes = [candidate(n, "alice", 1) for n in range(1, 5)]
     check_shares(space(*notes, *flood(10, 16)))
-    monkeypatch.setattr(steps, "_take_beyond_shares", mutant)
+    monkeypatch.setattr(selection, "_take_beyond_shares", mutant)
     with pytest.raises(AssertionError):
         check_shares(space(*notes, *flood(10, 16)))

@@ -23,7 +23,7 @@ from blackboard_mcp.server.text import lines as text_module
 from blackboard_mcp.server.text.lines import quoted
 from blackboard_mcp.server.text.tokens import BpeTokenizer
 from blackboard_mcp.server.views import View, render_view
-from blackboard_mcp.server.views.passages import is_code
+from blackboard_mcp.server.views.cuts import is_code
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given, settings
 from hypothesis import strategies as st

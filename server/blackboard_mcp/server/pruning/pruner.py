@@ -28,7 +28,7 @@ from blackboard_mcp.protocols.summaries import AGENT
 from ..text.pressure import describe
 from ..text.tokens import Tokenizers
 from .policies import Policies, Ranking
-from .steps import decide, evictable
+from .selection import decide, evictable
 from .summaries.writing import SummaryWriter, Thread, WrittenSummary
 
 logger = logging.getLogger(__name__)

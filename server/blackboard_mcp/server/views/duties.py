@@ -14,8 +14,8 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.debates import duty_line
 from ..text.lines import excerpt, in_quotes, word
+from .budget import Line
 from .lines import circumstances, identity, listed, name
-from .room import Line
 from .standing import Standing
 
 _READ_ON = 16

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.values import dataclass
 
 from ..text.lines import QUOTE
 from . import law, news
-from .room import ABSENT, START, STUB, WHOLE, Room, Section
+from .budget import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections
 from .standing import Standing
 

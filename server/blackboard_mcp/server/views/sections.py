@@ -10,10 +10,10 @@ from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Vis
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.lines import fate, favour, in_quotes, relative_age, successor, word
+from .budget import Line, Section
+from .cuts import SENTENCE
 from .duties import Duties, debate_lines
 from .lines import circumstances, identity, listed, name
-from .passages import SENTENCE
-from .room import Line, Section
 from .standing import Standing
 
 _ENDED = {

@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.lines import ELLIPSIS, flat
-from .passages import SENTENCE, SUMMED_UP, few_lines, is_code, opening, prose, sentences, whole
+from .cuts import SENTENCE, SUMMED_UP, few_lines, is_code, opening, prose, sentences, whole
 
 ABSENT, STUB, START, WHOLE = range(4)
 """Levels of an item in a view: nothing, its name, the start of its text, all of its text."""

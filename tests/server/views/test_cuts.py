@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from blackboard_mcp.protocols.items import Item, ItemType
-from blackboard_mcp.server.views.passages import SENTENCE, few_lines, opening, prose, sentences
+from blackboard_mcp.server.views.cuts import SENTENCE, few_lines, opening, prose, sentences
 from viewing import BPE, line_of, snapshot, view
 
 Make = Callable[..., Item]

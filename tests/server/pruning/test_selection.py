@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, PassOutcome, Plan, Workspace
 from blackboard_mcp.server.mcp.answer_size import MAX_ANSWER_BYTES
-from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.pruning.selection import decide
 from blackboard_mcp.server.usecases.stewardship import wire_pruned
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given
