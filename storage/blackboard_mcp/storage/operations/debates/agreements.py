@@ -1,8 +1,8 @@
 """Agreement to items inside a transaction: who is asked, who agrees, and what ends the asking.
 
-Whoever is asked owes the item an answer (the duty `agree`), which holds it on the board; the item stays as it is.
-An acknowledgement of it agrees, and so does any post of theirs with a `supports` edge to it. A new version asks all
-of them again; what falls, is replaced, withdrawn or resolved asks nobody any more.
+Each agent that is asked owes the item an answer (the duty `agree`), which keeps the item in working memory but
+does not change it. An acknowledgement agrees, and so does a post of the agent with a `supports` edge to the item.
+A new version asks all of them again. The end of the item, by whatever way, ends the asking.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _ENOUGH = "enough agreed"
 _NEVER = frozenset({ItemType.QUESTION, ItemType.CRITIQUE, ItemType.REPLY, ItemType.LOG, ItemType.SUMMARY})
 _TOLD = 8
 _HERE = 900
-"""Seconds since the last call within which an agent is here, on a board where nobody is ever taken to be away."""
+"""An agent counts as present for so many seconds after a call, on boards that set no `presence_seconds`."""
 
 
 def ask(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[None]:
-    """The author asks for agreement; who agreed to this version before, or was asked, is not asked once more.
+    """Asks agents for agreement in the author's name, except those already asked or agreeing to this version.
 
     Raises:
-        Refused: the item is another's or not for everybody, or nobody is there to be asked.
-        InvalidInput: no such item is agreed to, or those who are asked are too few.
-        Conflict: the item does not stand any more.
+        Refused: the item is another agent's, or nobody is present to be asked.
+        InvalidInput: items of this kind or visibility need no agreement, or fewer agents are asked than must agree.
+        Conflict: the item has a final status.
     """
     if row.author != ledger.agent:
         raise Refused(
@@ -74,6 +74,12 @@ def ask(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[None]:
 
 
 def _asked(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[list[str]]:
+    """Returns the agents to ask: those named, and for "all" those present too.
+
+    Raises:
+        InvalidInput: one of them acts for the author's owner, or is the server.
+        Refused: there is nobody to ask.
+    """
     own = yield from owner_of(row.author)
     owners = yield from owners_of(wanted.names)
     mine = [name for name in wanted.names if owners[name] == own or name == SYSTEM]
@@ -96,6 +102,7 @@ def _asked(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[list[str]]:
 
 
 def _oblige(ledger: Ledger, row: ItemRow, names: Sequence[str], more: dict[str, Any]) -> Steps[None]:
+    """Makes the agents owe agreement, with one event; `more` goes into its data."""
     if not names:
         return
     for name in names:
@@ -107,9 +114,10 @@ def _oblige(ledger: Ledger, row: ItemRow, names: Sequence[str], more: dict[str, 
 
 
 def give(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[bool]:
-    """The ledger's agent agrees to the item as it stands; whether it was asked to, and had not yet.
+    """Records that the ledger's agent agrees to the present version, and returns whether this was new.
 
-    Who was let off for being away may agree when it is back.
+    It is not new if the agent was not asked, or agreed already. An agent that was excused for being away may still
+    agree when it is back.
     """
     if item.status in FINISHED:
         return False
@@ -127,12 +135,13 @@ def give(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[bool]:
 
 
 def _set(ledger: Ledger, row: Sequence[Any], state: ObligationState, reason: str) -> Steps[None]:
+    """Sets the state of a duty to agree, with the reason."""
     item, agent, duty, _state, debate, *_ = row
     yield sql("obligation_set"), (ledger.no, agent, item, duty, debate, str(state), reason)
 
 
 def _settle(ledger: Ledger, item: ItemRow) -> Steps[None]:
-    """Says that the item is agreed to once those who suffice agreed, and lets the others off."""
+    """Records that the item is agreed to once enough agents agreed, and excuses the others."""
     found = yield sql("agreements"), (ledger.no, numbers([item.number]))
     rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
     if not found or found[0][3]:
@@ -154,6 +163,7 @@ def _settle(ledger: Ledger, item: ItemRow) -> Steps[None]:
 
 
 def _let_off(ledger: Ledger, item: ItemRow, rows: Rows, reason: str) -> Steps[None]:
+    """Excuses agents from agreeing, each with an event."""
     for row in rows:
         yield from _set(ledger, row, ObligationState.WAIVED, reason)
         data = {"watcher": row[1], "duty": row[2], "reason": reason}
@@ -161,7 +171,7 @@ def _let_off(ledger: Ledger, item: ItemRow, rows: Rows, reason: str) -> Steps[No
 
 
 def ask_again(ledger: Ledger, item: ItemRow) -> Steps[None]:
-    """The item has a new version: all who were asked are asked to agree to it."""
+    """Asks all agents again, because the item has a new version."""
     rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
     if not rows:
         return
@@ -171,7 +181,7 @@ def ask_again(ledger: Ledger, item: ItemRow) -> Steps[None]:
 
 
 def end(ledger: Ledger, item: ItemRow, why: str) -> Steps[None]:
-    """Nobody needs to agree to the item any more; who did is kept."""
+    """Excuses all agents who have not agreed, because the item is over; who agreed stays recorded."""
     rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
     left = [r for r in rows if r[3] == ObligationState.OUTSTANDING]
     if left:
@@ -179,7 +189,7 @@ def end(ledger: Ledger, item: ItemRow, why: str) -> Steps[None]:
 
 
 def let_go(ledger: Ledger, since: int, most: int) -> Steps[None]:
-    """Goes on without those who were asked and are away since an instant, while who asked is there."""
+    """Excuses agents who are away since `since` while the author is present, at most `most`; then settles the items."""
     rows: Rows = yield sql("agreeing_and_absent"), (ledger.no, since, most)
     items = yield from load_any(ledger.no, {r[1] for r in rows})
     for agent, number, *rest in rows:
@@ -189,14 +199,14 @@ def let_go(ledger: Ledger, since: int, most: int) -> Steps[None]:
 
 
 def boards_due(now: int, closed: str) -> Steps[list[str]]:
-    """Boards on which somebody who is away has been asked for long enough."""
+    """Returns the boards where an agent who was asked is away for too long; `closed` is the lifecycle to leave out."""
     return [
         row[0] for row in (yield sql("agreements_lapsing"), (now, BoardConfig().presence_seconds, closed))
     ]
 
 
 def standing(no: int, asked: Iterable[int]) -> Steps[dict[int, Agreement]]:
-    """How agreement to those of the items fares that it was asked to."""
+    """Returns the state of agreement, by item number, for those of the items with agents who were asked."""
     listed = numbers(asked)
     found = {row[0]: row for row in (yield sql("agreements"), (no, listed))}
     if not found:

@@ -1,4 +1,4 @@
-"""Answers to critiques: which count, and who is asked to judge once every critique has one."""
+"""Answers to critiques: which ones count, and who is asked to judge once every critique has one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from ..ledger.rows import ItemRow, Steps, numbers, sql
 
 
 def unanswered(no: int, debate: int) -> Steps[list[int]]:
-    """The critiques that the criticised side has not answered, and that were not taken back."""
+    """Returns the critiques that the criticised side has not answered and that were not withdrawn."""
     rows = yield sql("critiques_of"), (no, numbers([debate]))
     return [critique for _, critique, answer, left in rows if not answer and not left]
 
 
 def summon(ledger: Ledger, debate: int, root: int) -> Steps[list[str]]:
-    """Asks those who watch the debate for their judgement once every critique is answered, and not before.
+    """Asks the watchers of a debate for their judgement once every critique is answered; returns whom it asked.
 
-    Where votes close debates, it is enough that nobody is asked for an answer any more.
-
-    Returns whom it asked.
+    Where votes close debates, critiques that nobody owes an answer to any more do not count.
     """
     waiting = yield from unanswered(ledger.no, debate)
-    if waiting and ledger.board.config.quorum:  # votes need no answer where nobody is left to give one
+    if waiting and ledger.board.config.quorum:  # votes do not wait for answers that nobody owes any more
         rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
         due = {row[1] for row in rows if row[2] == Duty.RESPOND and row[3] == ObligationState.OUTSTANDING}
         waiting = [critique for critique in waiting if critique in due]
@@ -40,11 +38,10 @@ def summon(ledger: Ledger, debate: int, root: int) -> Steps[list[str]]:
 
 
 def answer(ledger: Ledger, row: ItemRow, critique: ItemRow) -> Steps[None]:
-    """What `row` does as an answer of the ledger's agent to a critique in an open debate.
+    """Applies `row` as an answer by the ledger's agent to a critique in an open debate.
 
-    It counts when it comes from the criticised side: from who was asked for an answer, from who wrote what is
-    criticised as it stands, or from another agent of the same owner. For what the server wrote anybody answers
-    but the critic.
+    It counts only from the criticised side: an agent that owes the answer, the writer of the criticised version, or
+    another agent of the same owner. If the server wrote the criticised item, anybody but the critic may answer.
     """
     if critique.type != ItemType.CRITIQUE or critique.author == ledger.agent:
         return
@@ -62,6 +59,7 @@ def answer(ledger: Ledger, row: ItemRow, critique: ItemRow) -> Steps[None]:
 
 
 def _may_answer(ledger: Ledger, critique: ItemRow, asked: Rows) -> Steps[bool]:
+    """Tells whether an answer by the ledger's agent counts; `asked` are the duties to answer the critique."""
     own = yield from owner_of(ledger.agent)
     sides = {row[0] for row in asked}
     edges = yield sql("edges_touching"), (ledger.no, numbers([critique.number]))
@@ -78,6 +76,7 @@ def _may_answer(ledger: Ledger, critique: ItemRow, asked: Rows) -> Steps[bool]:
 def _answered(
     ledger: Ledger, row: ItemRow, critique: ItemRow, where: tuple[int, int], asked: Rows
 ) -> Steps[None]:
+    """Records the answer, meets the duties, and asks the watchers to judge if it was the last one missing."""
     debate, root = where
     waiting = critique.number in (yield from unanswered(ledger.no, debate))
     yield sql("critique_answered"), (ledger.no, debate, critique.number, row.number)
@@ -103,7 +102,7 @@ def _answered(
 
 
 def ask_again(ledger: Ledger, critique: ItemRow, debate: int, root: int) -> Steps[None]:
-    """A critique has a new version: its former answer was to another text, and its author judges again."""
+    """Requires a new answer and a new judgement by the critic, because the critique has a new version."""
     yield sql("critique_answered"), (ledger.no, debate, critique.number, 0)
     for agent, item, duty, _state, of, *_ in (yield sql("obligations_of_item"), (ledger.no, critique.number)):
         if duty == Duty.RESPOND and of == debate:
@@ -114,7 +113,7 @@ def ask_again(ledger: Ledger, critique: ItemRow, debate: int, root: int) -> Step
 
 
 def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]) -> Steps[str]:
-    """Why nobody can agree yet, and what the ledger's agent can do meanwhile."""
+    """Returns the message why nobody can agree yet, and what the ledger's agent can do meanwhile."""
     critiques = yield from load_any(ledger.no, waiting)
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
     owing = [row for row in rows if row[2] == Duty.RESPOND and row[1] in critiques]

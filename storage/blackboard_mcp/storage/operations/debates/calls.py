@@ -1,4 +1,4 @@
-"""Calls of agents in debates: one at a time, to the debate about one item."""
+"""Calls of agents in debates: each does one thing in the debate about one item."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from .votes import cast, tally
 def debate(
     write: Write, board: str, agent: str, call: DebateCall, *, once: Once | None = None, look: int = 0
 ) -> Steps[DebateView | Item]:
-    """Opens the board, does one thing, closes it, and returns how the debate stands.
+    """Makes one call in a debate, in a transaction of its own, and returns the debate as it is then.
 
     Raises:
         UnknownReference: the agent sees no such item.
-        Conflict: the item is at another version than named, or the debate does not stand so.
-        Refused: it is not this agent's to do.
+        Conflict: the item is at another version than named, or the debate's state does not allow the call.
+        Refused: this agent may not make the call.
     """
     ledger = yield from open_ledger(write, board, agent)
     yield from act(ledger, call, call.number)
@@ -60,8 +60,8 @@ def debate(
 
 
 def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
-    """Does what the call says to the item `number` within an open ledger."""
-    yield sql("agent_seen"), (ledger.no, ledger.agent, 0, ledger.now)  # who debates was there
+    """Makes the call about the item `number` within an open ledger, which the caller closes."""
+    yield sql("agent_seen"), (ledger.no, ledger.agent, 0, ledger.now)  # a call in a debate counts as presence
     match call.op:
         case DebateOp.OPEN:
             yield from _open(ledger, number, call.watchers)
@@ -93,11 +93,11 @@ _KINDS = {
 
 
 def _item(ledger: Ledger, op: DebateOp, number: int, version: int | None = None) -> Steps[ItemRow]:
-    """The item that something is done about, which is noted.
+    """Returns the item that a call is about, and notes the change for access policies.
 
     Raises:
         UnknownReference: the agent sees no such item.
-        Conflict: it is not at `version`: nobody agrees to a text they have not seen.
+        Conflict: it is not at `version`, so the agent has not seen the present text.
     """
     found = yield from load_visible(ledger.no, [number], ledger.agent, ledger.board.id)
     item = found[number]
@@ -113,12 +113,13 @@ def _item(ledger: Ledger, op: DebateOp, number: int, version: int | None = None)
 
 
 def _open(ledger: Ledger, number: int, watchers: Sequence[str]) -> Steps[None]:
+    """Opens a debate on the item, or adds watchers to the open one."""
     item = standing((yield from _item(ledger, DebateOp.OPEN, number)))
     yield from open_explicitly(ledger, item, watchers)
 
 
 def _watch(ledger: Ledger, number: int) -> Steps[None]:
-    """The agent owes an acknowledgement of the item; it stays on the board until that is given."""
+    """Makes the agent owe an acknowledgement, which keeps the item in working memory until it is given."""
     item = standing((yield from _item(ledger, DebateOp.WATCH, number)))
     debate = yield from debate_about(ledger.no, item)
     if debate is not None:
@@ -134,10 +135,11 @@ def _watch(ledger: Ledger, number: int) -> Steps[None]:
 
 
 def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
-    """Meets what the agent owes to the item: its word that the answers settle the debate and the item stands.
+    """Records that for the agent the answers settle the debate and the item stands.
 
     Raises:
-        Refused: a critique in the debate has no answer that could be judged.
+        Refused: a critique in the debate has no answer yet.
+        Conflict: the agent owes nothing, or owes an answer instead.
     """
     item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, call.version)
     yield from questions.want_words(ledger, item)
@@ -153,7 +155,7 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     rows = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
     agreed = yield from agreements.give(ledger, item, call.reason)
     if agreed and not any(_owes(ledger.agent, row) for row in rows):
-        return  # in a debate, what it owes there waits for the answers
+        return  # its acknowledgement in the debate has to wait for the answers
     if debate is not None and waiting and not any(_owes(ledger.agent, row) for row in rows):
         raise Refused((yield from too_early(ledger, debate.root, debate.id, waiting)))
     names = yield from load_any(ledger.no, [row[1] for row in rows])
@@ -168,7 +170,7 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
         row[0] == ledger.agent and row[4] == debate.id and row[3] != ObligationState.WAIVED for row in rows
     )
     if debate is not None and not met and not asked:
-        # Agreement that nobody asked for counts as well: it is recorded as a watcher's.
+        # An acknowledgement that nobody asked for counts as well, as a watcher's.
         yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
         row = (ledger.agent, debate.root.number, str(Duty.ACKNOWLEDGE), "", debate.id, "", 0)
         yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, call.reason)
@@ -198,11 +200,12 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
 
 
 def _owes(agent: str, row: Sequence[object]) -> bool:
+    """Tells whether the duty is this agent's and outstanding."""
     return row[0] == agent and row[3] == ObligationState.OUTSTANDING
 
 
 def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
-    """Settles those of the debates whose rule is met; what changed in a debate puts its expiry off."""
+    """Closes those of the debates whose rule is met; in debates of `changed`, the time until expiry starts anew."""
     for debate in (yield from open_debates(ledger.no, debates)):
         if debate.id in changed:
             yield from moved(ledger, debate.id)
@@ -210,7 +213,12 @@ def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
 
 
 def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
-    """Withdraws one's own critique, or a debate one opened by request that has no critique left."""
+    """Withdraws the agent's critiques, or the debate that it opened by request if no critique is left.
+
+    Raises:
+        Conflict: no debate is open.
+        Refused: the agent has no critique in it.
+    """
     item = yield from _item(ledger, DebateOp.WITHDRAW, number)
     debate = yield from debate_about(ledger.no, item)
     mine = {ledger.agent, *(yield from agents_of((yield from owner_of(ledger.agent))))}
@@ -245,16 +253,16 @@ def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
 
 
 def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
-    """Ends the debate by a word: the author's side concedes, others decide or confirm what another decided.
+    """Ends the debate by one agent's word: the author's side concedes, others decide or confirm a decision.
 
     Raises:
-        Conflict: no debate is open, or the item is not at the version named.
+        Conflict: no debate is open, or the item is not at the named version.
     """
     item = yield from _item(ledger, call.op, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     own = item.author == ledger.agent and bool(TRANSITIONS[Status(item.status)])
     if debate is None and call.op is DebateOp.CONCEDE and own:
-        # Who sees for itself that it was wrong need not wait for a critique; its reason is kept all the same.
+        # An author who concedes without a critique gets a debate too, so that its reason is stored.
         yield from open_explicitly(ledger, item, ())
         debate = yield from debate_about(ledger.no, item)
     if debate is None:
@@ -274,17 +282,17 @@ def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
 
 
 def _how_to_agree(ledger: Ledger, item: ItemRow) -> Steps[str]:
-    """The call of who is asked to agree to an item; empty for who is not."""
+    """Returns the call for an agent that is asked to agree to the item; an empty text for others."""
     rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
     asked = any(row[1] == ledger.agent and row[3] == ObligationState.OUTSTANDING for row in rows)
     return f'you are asked to agree to it: debate(op="agree", id="{item.id}")' if asked else ""
 
 
 def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
-    """The vote of the agent's owner on the item as it stands; it closes the debate where it makes the quorum.
+    """Records the vote of the agent's owner on the present version, and closes the debate if the quorum is reached.
 
     Raises:
-        Conflict: no debate is open, or the item is not at the version named.
+        Conflict: no debate is open, or the item is not at the named version.
     """
     item = yield from _item(ledger, DebateOp.VOTE, number, call.version)
     debate = yield from debate_about(ledger.no, item)
@@ -315,10 +323,10 @@ def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
 
 
 def _unwatch(ledger: Ledger, number: int) -> Steps[None]:
-    """The agent watches the item, or its debate, no more: what it has yet to acknowledge is waived.
+    """Waives the acknowledgements that the agent still owes to the item or in its debate.
 
     Raises:
-        Conflict: it has nothing to acknowledge there.
+        Conflict: it owes none.
     """
     item = yield from _item(ledger, DebateOp.UNWATCH, number)
     debate = yield from debate_about(ledger.no, item)

@@ -1,7 +1,7 @@
 """Debates inside a transaction: how they open, who then owes what, and what closes them.
 
-Every way to close one ends in `settle` or is a decision, a withdrawal or an expiry; none counts the owner of
-the author under criticism. What an answer to a critique does is `answering`'s.
+A debate closes by the rule in `settle`, by a decision, by withdrawal or by expiry. The owner of the author under
+criticism never counts. `answers` handles answers to critiques.
 """
 
 from __future__ import annotations
@@ -26,19 +26,27 @@ from .votes import decisions_of, tally
 
 _NAMED = 8
 MAX_BY_TOPIC = 64
-"""Most agents whom standing watches oblige in one debate: those who have watched longest."""
+"""The most agents whom standing watches oblige in one debate: those who have watched longest."""
 DUE = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
-"""What may still be asked for: now, or once every critique is answered."""
+"""States of duties that are owed now, or will be once every critique is answered."""
 TAKEN_BACK = (Status.WITHDRAWN, Status.INVALIDATED)
-"""What a critique is that nobody needs to answer any more."""
+"""Statuses of critiques that nobody needs to answer any more."""
 AWAY = "away"
-"""Why somebody who made no call while others waited is waited for no more."""
+"""The reason why a duty is waived of an agent that made no call while others waited."""
 _UNFINISHED = (Status.ACTIVE, Status.RESOLVED)
 
 
 @dataclass(slots=True)
 class Open:
-    """An open debate inside a transaction."""
+    """An open debate inside a transaction.
+
+    Attributes:
+        id: the sequence of the event that opened it.
+        root: the debated item.
+        critiques: numbers of the critiques.
+        explicit: tells whether a call opened it, not a critique.
+        opened_by: the agent that opened it.
+    """
 
     id: int
     root: ItemRow
@@ -48,6 +56,7 @@ class Open:
 
 
 def _open_debates(no: int) -> Steps[list[Open]]:
+    """Returns all open debates of a board, oldest first."""
     rows = yield sql("debates_open"), (no,)
     if not rows:
         return []
@@ -61,38 +70,40 @@ def _open_debates(no: int) -> Steps[list[Open]]:
 
 
 def open_debates(no: int, ids: Collection[int]) -> Steps[list[Open]]:
-    """Those of the debates that are open, oldest first."""
+    """Returns those of the debates that are open, oldest first."""
     return [d for d in (yield from _open_debates(no)) if d.id in ids] if ids else []
 
 
 def _debates_about(no: int, item: ItemRow) -> Steps[list[Open]]:
-    """The open debates about an item, first the one that it is the root of, then those it is a critique in."""
+    """Returns the open debates about an item: first the one on the item, then those in which it is a critique."""
     listed = yield from _open_debates(no)
     argued = [d for d in listed if item.number in d.critiques and d.root.number != item.number]
     return [d for d in listed if d.root.number == item.number] + argued
 
 
 def debate_about(no: int, item: ItemRow) -> Steps[Open | None]:
-    """The first of them."""
+    """Returns the open debate on the item, else one in which it is a critique, or `None`."""
     listed = yield from _debates_about(no, item)
     return listed[0] if listed else None
 
 
 def is_open(ledger: Ledger, item: ItemRow) -> Steps[bool]:
-    """Whether an open debate is about the item."""
+    """Tells whether an open debate is about the item, or has it as a critique."""
     return (yield from debate_about(ledger.no, item)) is not None
 
 
 def moved(ledger: Ledger, debate: int) -> Steps[None]:
-    """Something happened in the debate: where debates expire, its time begins again."""
+    """Restarts the time until the debate expires, because something happened in it."""
     yield sql("debate_moved"), (ledger.no, debate, ledger.now)
 
 
 def owe(ledger: Ledger, agent: str, item: int, duty: Duty, debate: int) -> Steps[None]:
+    """Makes the agent owe the item a duty in a debate; `debate` is 0 for none."""
     yield sql("obligation_add"), (ledger.no, agent, item, str(duty), debate, ledger.now)
 
 
 def settle_duty(ledger: Ledger, row: Sequence[object], state: ObligationState, reason: str) -> Steps[None]:
+    """Sets the state of a duty, given by its row, with the reason."""
     agent, item, duty, _state, debate, _reason, _since = row
     yield sql("obligation_set"), (ledger.no, agent, item, duty, debate, str(state), reason)
 
@@ -100,7 +111,7 @@ def settle_duty(ledger: Ledger, row: Sequence[object], state: ObligationState, r
 def _begin(
     ledger: Ledger, root: ItemRow, critique: ItemRow | None, watchers: Iterable[str], *, explicit: bool
 ) -> Steps[Open]:
-    """Opens a debate on `root`; whoever watched the item, or what it is about, before watches the debate."""
+    """Opens a debate on `root`; agents who already watch the item or a topic of it watch the debate too."""
     if root.zone == Zone.ARCHIVE:
         yield from ledger.restore(root, why="debate")
     obliged = dict.fromkeys(watchers)
@@ -134,10 +145,12 @@ def _begin(
 
 
 def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
-    """What a critique of somebody else's item does: opens a debate on it or joins the open one; of what fell, nothing.
+    """Applies a critique of another agent's item: opens a debate on it, or joins the open one.
+
+    A critique of an item that already fell has no effect.
 
     Raises:
-        Conflict: the item was deleted.
+        Conflict: the item was deleted or forgotten.
     """
     if item.type != ItemType.CRITIQUE or not TRANSITIONS[Status(item.status)]:
         return
@@ -146,7 +159,7 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     standing(target)
     debate = yield from debate_about(ledger.no, target)
     if debate is None and not TRANSITIONS[Status(target.status)]:
-        return  # it fell: there is nothing left to argue about
+        return  # it fell already, so a debate could not change anything
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
     if debate is None:
@@ -162,13 +175,13 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
         )
         yield from moved(ledger, debate.id)
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    for row in rows:  # who criticises on has said what it thinks of a decision
+    for row in rows:  # with a new critique, an agent has answered the request to confirm a decision
         if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
             yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     yield from guard_index.hold(ledger.no, debate.id, [item.number])
     answers = target.author
-    if answers == ledger.agent:  # who doubts what another wrote into an entry of theirs
+    if answers == ledger.agent:  # the author criticises what another agent wrote into its entry
         answers = yield from writer_of(target)
     if answers not in (SYSTEM, ledger.agent):  # the server never answers
         yield from owe(ledger, answers, item.number, Duty.RESPOND, debate.id)
@@ -176,7 +189,12 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
 
 
 def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> Steps[None]:
-    """Opens a debate by request, or adds the watchers to the open one."""
+    """Opens a debate by request, or adds the watchers to the open one.
+
+    Raises:
+        Refused: not everybody may see the item.
+        Conflict: the item fell already.
+    """
     if not root.public:
         raise Refused(
             f"{root.id} is {root.visibility}: a debate, which another owner than its author's closes, needs an item "
@@ -199,6 +217,7 @@ def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> S
 
 
 def watch_debate(ledger: Ledger, debate: Open, watcher: str) -> Steps[None]:
+    """Makes an agent owe an acknowledgement in the debate, unless it owes one already."""
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     if any(r[0] == watcher and r[2] == Duty.ACKNOWLEDGE and r[3] in DUE for r in rows):
         return
@@ -211,7 +230,7 @@ def watch_debate(ledger: Ledger, debate: Open, watcher: str) -> Steps[None]:
 
 
 def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
-    """What a new version of a debated entry does: agreement with the former text is asked for again."""
+    """Asks for acknowledgements again, because a debated entry or a critique has a new version."""
     for debate in (yield from _debates_about(ledger.no, root)):
         if debate.root.number != root.number:
             yield from ask_again(ledger, root, debate.id, debate.root.number)
@@ -234,7 +253,7 @@ def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
 
 
 def _call_off(ledger: Ledger, debate: int, dropped: Rows) -> Steps[None]:
-    """Decisions are gone: where none is left, nobody needs to confirm any."""
+    """Waives the duties to confirm if no decision is left; `dropped` are the deleted decisions."""
     if not dropped or (yield from decisions_of(ledger.no, [debate])):
         return
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
@@ -252,9 +271,9 @@ def close(
     to: ItemRow | None = None,
     by: str = "",
 ) -> Steps[None]:
-    """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly.
+    """Closes a debate: sets its final state and the item's status, and waives duties that are still owed.
 
-    `to` takes the place of an item that fell or is amended; `by` is whose decision the ledger's agent confirmed.
+    `to` replaces an item that fell or is amended. `by` is the agent whose decision the ledger's agent confirmed.
     """
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
@@ -295,7 +314,7 @@ def close(
 
 
 def waive(ledger: Ledger, rows: Rows, reason: str, told: Iterable[str] = ()) -> Steps[None]:
-    """What some agents owe lapses, with an event each, which concerns `told` as well."""
+    """Waives duties, each with an event, of which the agents in `told` are told too."""
     items = yield from load_any(ledger.no, [row[1] for row in rows])
     for row in rows:
         yield from settle_duty(ledger, row, ObligationState.WAIVED, reason)
@@ -308,15 +327,16 @@ def waive(ledger: Ledger, rows: Rows, reason: str, told: Iterable[str] = ()) -> 
 
 
 def settle(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """Closes the debate when the board's rule is met: all watchers acknowledged, or the quorum voted."""
+    """Closes the debate if the board's rule is met: all watchers acknowledged, or a quorum voted; tells whether."""
     if ledger.board.config.quorum == 0:
         return (yield from _settle_if_agreed(ledger, debate))
     return (yield from _settle_if_voted(ledger, debate))
 
 
 def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """CONSENSUS when every critique was answered and then every watcher acknowledged, one of them at least acting
-    neither for the author nor for who wrote the version.
+    """Closes the debate as CONSENSUS if every critique is answered and every watcher acknowledged; tells whether.
+
+    One of them at least must act neither for the author's owner nor for the owner of the version's writer.
     """
     if (yield from unanswered(ledger.no, debate.id)):
         return False
@@ -335,7 +355,7 @@ def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
 
 
 def _settle_if_voted(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """CONSENSUS when a quorum of owners voted one way on the present version, and fewer the other way."""
+    """Closes the debate as CONSENSUS if a quorum of owners and the majority voted one way; tells whether."""
     quorum = ledger.board.config.quorum
     count = yield from tally(ledger.no, debate.id, debate.root, quorum)
     in_favour, against = len(count.approving), len(count.rejecting)
@@ -350,10 +370,10 @@ def _settle_if_voted(ledger: Ledger, debate: Open) -> Steps[bool]:
 def withdraw_critique(
     ledger: Ledger, item: ItemRow, reason: str = "", status: Status = Status.WITHDRAWN
 ) -> Steps[None]:
-    """The critique's own author takes it back; a debate with no critique left is WITHDRAWN.
+    """Withdraws a critique, or sets another final `status`; an implicit debate without critiques becomes WITHDRAWN.
 
     Raises:
-        Conflict: its status is final.
+        Conflict: its status is final already.
     """
     if not TRANSITIONS[Status(item.status)]:
         raise Conflict(
@@ -374,14 +394,14 @@ def withdraw_critique(
 
 
 def _leave_all(ledger: Ledger, item: ItemRow, reason: str) -> Steps[None]:
-    """An item is taken back: no debate is about it as a critique any more."""
+    """Removes a withdrawn critique from all open debates."""
     for debate in (yield from _debates_about(ledger.no, item)):
         if item.number in debate.critiques:
             yield from _leave(ledger, debate, item, reason)
 
 
 def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[None]:
-    """What a debate makes of a critique that was taken back."""
+    """Removes a withdrawn critique from a debate: closes the debate, or waives the duties that depended on it."""
     critics = yield from load_any(ledger.no, debate.critiques)
     if all(row.status in TAKEN_BACK for row in critics.values()) and not debate.explicit:
         why = f"{item.id} withdrawn" + (f": {reason}" if reason else "")
@@ -405,5 +425,5 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
 
 
 def acts_for_author(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """Whether the ledger's agent is the author under criticism or wrote the present version, or acts for them."""
+    """Tells whether the ledger's agent acts for the author's owner, or for that of the version's writer."""
     return (yield from owner_of(ledger.agent)) in (yield from behind(debate.root))

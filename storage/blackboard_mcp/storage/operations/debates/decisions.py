@@ -1,7 +1,7 @@
-"""Ends of debates by one's word: conceding, deciding, and confirming what a party decided.
+"""Ends of debates by one agent's word: conceding, deciding, and confirming another's decision.
 
-A decision of who may decide alone ends the debate. Any other waits, for all to see, until another owner, not the
-author's, confirms it or decides the same. The side under criticism does neither; it may concede.
+The decision of an agent who may decide alone ends the debate. Any other decision waits, for all to see, until
+another owner confirms it or decides the same. The side under criticism does neither; it may concede.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .votes import decisions_of
 
 
 def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
-    """The side under criticism gives the item up: it falls, or is amended where the same side wrote what replaces it.
+    """Gives up the item for the criticised side: it falls, or is amended if the same side wrote its replacement.
 
     Raises:
-        Refused: it is another side's item.
-        UnknownReference, InvalidInput: it cannot give way to that.
+        Refused: the agent does not act for the author or the version's writer.
+        UnknownReference, InvalidInput, Conflict: the named item cannot replace it.
     """
     root = debate.root
     if not (yield from acts_for_author(ledger, debate)):
@@ -58,18 +58,18 @@ def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
 
 
 def give_up(ledger: Ledger, debate: Open) -> Steps[None]:
-    """Its own side has given the debated item a status that is final: that concedes."""
+    """Closes the debate as conceded, because the author's side gave the item a final status."""
     row = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     reason = f"{CONCEDED}: {row.status} by its author"
     yield from close(ledger, debate, DebateState.CONSENSUS, reason, Outcome.FALLS)
 
 
 def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
-    """Ends the debate, or waits for another owner's word.
+    """Ends the debate, or records a decision that waits for another owner's word.
 
     Raises:
         Refused: the agent acts for the side under criticism.
-        UnknownReference, InvalidInput: no outcome, or it cannot give way to that.
+        UnknownReference, InvalidInput, Conflict: there is no outcome, or the named item cannot replace this one.
     """
     root = debate.root
     if call.outcome is None or call.outcome is Outcome.OPEN:
@@ -102,7 +102,7 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
     yield sql("decision_drop"), (ledger.no, debate.id, ledger.agent)
     yield sql("decision_put"), (ledger.no, debate.id, owner, *values)
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    for row in rows:  # who decides otherwise has said what it thinks of the others' decisions
+    for row in rows:  # by its own decision an agent has answered the request to confirm another's
         if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
             yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "decided otherwise")
     named = (yield from _there(ledger, debate, call.deciders)) if call.deciders else []
@@ -123,7 +123,7 @@ def confirm(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
 
     Raises:
         Conflict: nobody decided so, or several decided differently.
-        Refused: the agent acts for the side under criticism, or another has to confirm.
+        Refused: the agent acts for the side under criticism, or a named decider has to confirm.
     """
     root = debate.root
     if (yield from acts_for_author(ledger, debate)):
@@ -154,6 +154,7 @@ def confirm(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
 
 
 def _confirmed(ledger: Ledger, debate: Open, decision: Decision) -> Steps[None]:
+    """Closes the debate with a decision that the ledger's agent confirms."""
     to = (yield from load_any(ledger.no, [decision.to]))[decision.to] if decision.to else None
     yield from close(
         ledger, debate, DebateState.DECIDED, decision.reason, decision.outcome, to=to, by=decision.agent
@@ -161,10 +162,10 @@ def _confirmed(ledger: Ledger, debate: Open, decision: Decision) -> Steps[None]:
 
 
 def _replacement(ledger: Ledger, root: ItemRow, call: DebateCall) -> Steps[ItemRow | None]:
-    """What takes the item's place; `None` where nothing does.
+    """Returns the item that replaces the debated one; `None` if the call names none.
 
     Raises:
-        UnknownReference, InvalidInput, Conflict: it cannot be that.
+        UnknownReference, InvalidInput, Conflict: it cannot replace it, or an amendment names none.
     """
     if call.to is None:
         if call.outcome is Outcome.AMENDED:
@@ -193,7 +194,10 @@ def _replacement(ledger: Ledger, root: ItemRow, call: DebateCall) -> Steps[ItemR
 
 
 def _alone(ledger: Ledger, debate: Open, deciders: Sequence[str]) -> Steps[bool]:
-    """Whether the agent's decision ends the debate: a named decider's, or where none is here, of who is no party."""
+    """Tells whether the agent may decide alone.
+
+    A named decider may. If no named decider is present, any agent may whose owner has no critic in the debate.
+    """
     if ledger.agent in deciders:
         return True
     if deciders and (yield from _there(ledger, debate, deciders)):
@@ -205,14 +209,14 @@ def _alone(ledger: Ledger, debate: Open, deciders: Sequence[str]) -> Steps[bool]
 
 
 def _counts(ledger: Ledger, debate: Open, deciders: Sequence[str]) -> Steps[bool]:
-    """Whether the agent's word makes another owner's decision count."""
+    """Tells whether the agent may confirm: it is a named decider, or no named decider is present."""
     if not deciders or ledger.agent in deciders:
         return True
     return not (yield from _there(ledger, debate, deciders))
 
 
 def _there(ledger: Ledger, debate: Open, deciders: Collection[str]) -> Steps[list[str]]:
-    """The named deciders, but for those who were asked in this debate and stayed away, and the author's side."""
+    """Returns the named deciders, without the author's side and without those who were asked and stayed away."""
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     gone = {row[0] for row in rows if row[2] == Duty.CONFIRM and row[5] == AWAY}
     own = yield from behind(debate.root)
@@ -221,14 +225,14 @@ def _there(ledger: Ledger, debate: Open, deciders: Collection[str]) -> Steps[lis
 
 
 def _others(ledger: Ledger, debate: Open) -> Steps[list[Decision]]:
-    """What other owners decided, on the version that stands; none that is the author's."""
+    """Returns decisions of other owners on the present version, without those of the author's side."""
     own = {(yield from owner_of(ledger.agent)), *(yield from behind(debate.root))}
     listed = (yield from decisions_of(ledger.no, [debate.id])).get(debate.id, [])
     return [d for d in listed if d.owner not in own and d.version == debate.root.version]
 
 
 def _concerned(ledger: Ledger, debate: Open, apart: Collection[str]) -> Steps[list[str]]:
-    """Whose word on a party's decision is asked for: critics and watchers of other owners, but the author's side."""
+    """Returns the watchers and critics who may confirm a decision; owners in `apart` and the author's side may not."""
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     names = [row[0] for row in rows if row[2] == Duty.ACKNOWLEDGE and row[3] != ObligationState.WAIVED]
     owners = yield from owners_of(names)
@@ -237,7 +241,7 @@ def _concerned(ledger: Ledger, debate: Open, apart: Collection[str]) -> Steps[li
 
 
 def ask_the_others(ledger: Ledger, debate: Open) -> Steps[None]:
-    """Of those who were asked to confirm a decision some are away: when nobody is left, the others are asked."""
+    """Asks further agents to confirm a decision, if all who were asked before are away."""
     decided = (yield from decisions_of(ledger.no, [debate.id])).get(debate.id, [])
     if not decided:
         return

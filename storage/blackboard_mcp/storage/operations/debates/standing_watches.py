@@ -1,4 +1,4 @@
-"""Standing watches: by key, tag, type or thread, until they are ended or their agent has left."""
+"""Standing watches of topics (key, tag, type or thread), until they are ended or their agent has left."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..ledger.rows import ItemRow, Steps, dumps, instant, sql
 MAX_STANDING = 50
 MAX_ON_BOARD = 5_000
 MAX_GLOBS = 500
-"""Different globs on a board; each may have to be tried on a new entry's key."""
+"""The most different globs on a board; each may have to be compared with a new entry's key."""
 
 
 def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
-    """Agents who watch a topic of the item, the longest watching first; nobody hears of items that some cannot see."""
+    """Returns the agents who watch a topic of the item, longest first; none if some cannot see the item."""
     if not item.public:
         return []
     topics = exact_topics(item.type, item.thread, json.loads(item.tags))
@@ -36,7 +36,12 @@ def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
 
 
 def _named(ledger: Ledger, topic: Topic) -> Steps[Topic]:
-    """The topic with a thread named by its first item."""
+    """Returns the topic, for a thread with the number of its first item.
+
+    Raises:
+        UnknownReference: the agent sees no such item.
+        Refused: not everybody may see the item.
+    """
     if topic.kind is not TopicKind.THREAD:
         return topic
     number = int(topic.value)
@@ -52,11 +57,13 @@ def _named(ledger: Ledger, topic: Topic) -> Steps[Topic]:
 def watch_topic(
     write: Write, board: str, agent: str, topic: Topic, *, once: Once | None = None
 ) -> Steps[list[StandingWatch]]:
-    """Debates on matching items oblige the agent from now on; watching twice is once. Returns all its watches.
+    """Makes the agent watch the topic from now on; returns all its standing watches, the oldest first.
+
+    Nothing changes if it watches the topic already.
 
     Raises:
-        UnknownReference: the thread is not there.
-        Refused: the agent, or the whole board, has too many.
+        UnknownReference: the board or the thread does not exist.
+        Refused: the agent or the board has too many watches, or the thread is private.
     """
     ledger = yield from open_ledger(write, board, agent)
     topic = yield from _named(ledger, topic)
@@ -90,10 +97,10 @@ def watch_topic(
 def unwatch_topic(
     write: Write, board: str, agent: str, topic: Topic, *, once: Once | None = None
 ) -> Steps[list[StandingWatch]]:
-    """Ends a standing watch; what the agent owes by it already, it goes on owing. Returns the other watches.
+    """Ends a standing watch; returns the agent's remaining ones, the oldest first. Duties that it caused remain.
 
     Raises:
-        Conflict: the agent does not watch it.
+        Conflict: the agent does not watch the topic.
     """
     ledger = yield from open_ledger(write, board, agent)
     topic = yield from _named(ledger, topic)
@@ -110,6 +117,7 @@ def unwatch_topic(
 
 
 def end_watch(ledger: Ledger, agent: str, topic: str, reason: str) -> Steps[None]:
+    """Ends a standing watch, with its event."""
     yield sql("watch_drop"), (ledger.no, agent, topic)
     yield from ledger.emit(
         EventType.WATCH_ENDED, data={"watcher": agent, "topic": topic, "reason": reason}, concerns=[agent]
@@ -117,7 +125,7 @@ def end_watch(ledger: Ledger, agent: str, topic: str, reason: str) -> Steps[None
 
 
 def watches(board: str, agent: str) -> Steps[list[StandingWatch]]:
-    """What the agent watches by topic, longest first; threads are named by the id of their first item."""
+    """Returns the agent's standing watches, the oldest first; threads are named by the id of their first item."""
     row = yield from get_board(board)
     rows = yield sql("watches"), (row.no, agent)
     begin = len(TopicKind.THREAD) + 1

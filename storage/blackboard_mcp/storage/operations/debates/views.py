@@ -1,4 +1,4 @@
-"""Debates as they are read."""
+"""Debates as callers read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from .votes import decisions_of, tally, votes_of
 
 
 def debate_status(board: str, agent: str, number: int, *, look: int = 0) -> Steps[DebateView | Item]:
-    """The newest debate about an item; the item alone when there never was one."""
+    """Returns the newest debate about an item; the item alone if there never was one.
+
+    Raises:
+        UnknownReference: the board does not exist, or the agent sees no such item.
+    """
     row = yield from get_board(board)
     item = (yield from load_visible(row.no, [number], agent, board))[number]
     found = yield sql("debates_on"), (row.no, numbers([number]))
@@ -35,7 +39,10 @@ def debate_status(board: str, agent: str, number: int, *, look: int = 0) -> Step
 
 
 def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateView | Item]:
-    """Keeps how a debate stood, who owed what and how votes counted; its items are shown as they are now."""
+    """Returns the form that stores a debate's state, duties and votes.
+
+    When the call is repeated, the items of the debate are shown as they are now.
+    """
     debate_form, tally_form = whole(Debate), whole(Tally)
 
     def keep(view: DebateView | Item) -> Any:
@@ -56,6 +63,7 @@ def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateVi
 
 
 def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, seq: int) -> Steps[DebateView]:
+    """Returns the view of a debate with all items that it names, as far as the agent may see them."""
     wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
     wanted |= (
         {answer for _, answer in debate.answers} | {d.to for d in debate.decisions} | {debate.gave_way_to}
@@ -69,7 +77,7 @@ def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, se
 
 
 def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
-    """Debates with their critiques and obligations, in the order of `rows`."""
+    """Returns debates with critiques, duties, votes and decisions, in the order of `rows`."""
     if not rows:
         return []
     ids = numbers(row[0] for row in rows)

@@ -1,4 +1,4 @@
-"""Votes in debates, and decisions that wait for another's word: one an owner, on one version of what is debated."""
+"""Votes in debates, and decisions that wait for confirmation: one for each owner, on one version of the item."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ledger.rows import ItemRow, Steps, instant, numbers, sql
 
 
 def cast(ledger: Ledger, debate: int, version: int, *, approve: bool, reason: str) -> Steps[str]:
-    """Records the vote of the agent's owner in place of its former one, and of the agent's; the owner."""
+    """Records the vote of the agent's owner in place of former ones, and returns the owner."""
     owner = yield from owner_of(ledger.agent)
     yield sql("vote_drop"), (ledger.no, debate, ledger.agent)
     yield (
@@ -23,7 +23,7 @@ def cast(ledger: Ledger, debate: int, version: int, *, approve: bool, reason: st
 
 
 def votes_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Vote]]]:
-    """The votes in some debates, in the order in which they were cast."""
+    """Returns the votes by debate, in the order in which they were cast."""
     found: dict[int, list[Vote]] = {}
     listed = yield sql("votes_of"), (no, numbers(debates))
     for debate, owner, agent, version, approve, reason, at in listed:
@@ -32,7 +32,7 @@ def votes_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Vote]]]:
 
 
 def tally(no: int, debate: int, root: ItemRow, quorum: int) -> Steps[Tally]:
-    """The votes that count now."""
+    """Returns the votes that count now: those on the present version, without those of the author's side."""
     author = yield from owner_of(root.author)
     own = yield from behind(root)
     votes = (yield from votes_of(no, [debate])).get(debate, [])
@@ -48,7 +48,7 @@ def tally(no: int, debate: int, root: ItemRow, quorum: int) -> Steps[Tally]:
 
 
 def decisions_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Decision]]]:
-    """Decisions in some debates that wait for another owner's word, oldest first."""
+    """Returns the decisions that wait for another owner's word, by debate, oldest first."""
     found: dict[int, list[Decision]] = {}
     listed = yield sql("decisions_of"), (no, numbers(debates))
     for debate, owner, agent, version, outcome, to, reason, at in listed:

@@ -272,10 +272,10 @@ class _Search:
             after = rows[-1][0]
 
     def _least(self, early: set[int], *, whole: bool) -> Steps[None]:
-        """Adds what step 4 may take: all of it if `whole`, otherwise as much as is needed, in its order.
+        """Adds what step 4 may take: all of it if `whole`, otherwise as much as is needed, in the step's order.
 
-        Items that leave later than others count nothing, so that enough other items are found. `early` are the items
-        that earlier steps take.
+        Open work and grounds, which leave later than other items, do not count as found. For each owner with open work,
+        the next other item is added, so that the policy sees which item leaves first. Items of `early` do not count.
         """
         config = self._board.config
         hard = hardest(config)

@@ -1,4 +1,4 @@
-"""Use: who was there, what was read and what was shown. It changes no board, so it has no event and no sequence."""
+"""Activity: who was present, what was read, and what was shown. It causes no event and no sequence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ def record(
     reads: Mapping[int, tuple[int, datetime]],
     shown: Mapping[str, int] | None = None,
 ) -> Steps[None]:
-    """Adds up reads and what was shown, and moves instants forward; what is not there is passed over."""
+    """Records when agents were active, which items were read, and what agents were shown.
+
+    `seen` maps agents to their last activity. `reads` maps item numbers to a number of reads, which is added, and the
+    last one. `shown` maps agents to the place up to which they were shown the board. Times only move forward. Unknown
+    boards, agents and items are ignored.
+    """
     row = yield from find_board(board)
     if row is None:
         return

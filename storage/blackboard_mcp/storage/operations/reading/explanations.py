@@ -1,4 +1,4 @@
-"""Explanations: why items stay, what would take them and when, why they left."""
+"""Explanations: why items stay, what would archive them and when, and why they left."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .item_states import values
 from .items import shown
 
 COUNTED = 10_000
-"""Items before one that are counted."""
+"""The most items before a place that are counted."""
 
 
 def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Steps[Explained]:
-    """For each of the items that the agent may see, what holds it, its turn, or why it left."""
+    """Explains for each item that the agent may see what protects it, when it would leave, or why it left."""
     row = yield from get_board(board)
     found = yield from load(row.no, wanted, agent)
     asked = [number for number in dict.fromkeys(wanted) if number in found]
@@ -68,7 +68,7 @@ def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: in
 
 
 def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ...]]]:
-    """The item whose debate holds an item, and what is outstanding there or owed to the item itself."""
+    """Returns the id of the item whose debate protects an item, or `None`, and the outstanding duties there."""
     holding = yield sql("holding"), (no, numbers([number]))
     debate = holding[-1][1] if holding else 0
     root: str | None = None
@@ -86,7 +86,7 @@ def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ..
 
 
 def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassTurn]:
-    """What would take an item that nothing holds, and how much goes before it."""
+    """Returns the step that would take an unprotected item, and how many items and tokens leave before it."""
     config, no = board.config, board.no
     if item.expired:
         return PassTurn(EXPIRY, 0, 0)
@@ -123,18 +123,19 @@ def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassT
 
 
 def _ahead(no: int, name: str, place: tuple[int, int] | None, agent: str) -> Steps[tuple[int, int]]:
-    """Items and tokens that a step takes before a place, or in all."""
+    """Returns the number and tokens of the items that a step takes before a place; without a place, of all."""
     rows = yield sql(name), (no, *(place or (1 << 62, 0)), COUNTED, agent)
     return rows[0][0], rows[0][1]
 
 
 def _turned(takes: str, ahead: Sequence[tuple[int, int]]) -> PassTurn:
+    """Returns the turn for a step, with the sums of what leaves before."""
     more = any(items >= COUNTED for items, _ in ahead)
     return PassTurn(takes, sum(items for items, _ in ahead), sum(tokens for _, tokens in ahead), more)
 
 
 def _thread_is_over(board: BoardRow, item: Candidate) -> Steps[bool]:
-    """Whether a summary would stand for the item."""
+    """Tells whether a pass would summarise the item with its thread."""
     members = [row[0] for row in (yield sql("thread_members"), (board.no, item.thread))]
     if len(members) <= board.config.summarise_over:
         return False
@@ -145,5 +146,6 @@ def _thread_is_over(board: BoardRow, item: Candidate) -> Steps[bool]:
 
 
 def _left(no: int, item: Item) -> Steps[Event | None]:
+    """Returns the event by which the item left working memory, or `None`."""
     listed = yield sql("pass_of_item"), (no, item.number)
     return event_of(listed[0]) if listed else None

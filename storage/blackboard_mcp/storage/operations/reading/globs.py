@@ -1,15 +1,15 @@
-"""Entries whose keys match a glob, newest first, found by an index whatever else stands on the board.
+"""Entries whose keys match a glob, newest first, found by an index however large the board is.
 
-There are three ways, and which one is taken is counted out for each page, up to `_FEW` rows a way:
+There are three ways. For each page, rows are counted up to `_FEW` a way to choose the best:
 
-- *by a part*: entries that have a literal segment of the glob, or as many colons as it has where it has no
-  `**`, newest first. `**:x` costs what has the segment `x`, and ends with the page.
-- *by the range* of keys that begin as the glob does, in working memory alone or everywhere: what does not fit
-  is passed over in the index, what fits is put into order.
-- *newest first* over all entries, for globs that say nothing that an index has, `**` or `*x*`.
+- *By a part*: entries that have a literal segment of the glob, or as many colons if the glob has no `**`, newest
+  first. For `**:x` that reads the entries with the segment `x`, until the page is full.
+- *By the range* of keys that begin as the glob does, in working memory alone or everywhere. Keys that do not
+  match are skipped in the index, and matches are sorted.
+- *Newest first* over all entries, for globs such as `**` or `*x*` that no index helps with.
 
-Where every way has many rows, the newest of the best are looked through first, and the range when these do not
-fill the page. So where much matches the page is full soon, and where little does it is found by its keys.
+If every way has many rows, the newest of the best one are examined first, and then the range if the page is not
+full. So a page fills soon if much matches, and the range of keys finds the matches if few do.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from ..access.visibility import TIMES, expanded
 from ..ledger.rows import Steps, dumps, sql
 
 _FEW = 2_000
-"""Rows that are looked through without looking for a better way; and to how many each way is counted."""
+"""The number of rows up to which each way is counted, and which are examined before another way is tried."""
 _PARTS = 16
-"""Most parts of a glob that are counted."""
+"""The most parts of a glob that are counted."""
 _LAST = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What else must hold of an item: SQL over `item`, and what it binds."""
+    """What else must be true of an item.
+
+    Attributes:
+        text: a SQL condition over `item`.
+        bound: the values that it binds.
+        zone: the zone that it is limited to; `None` for all.
+    """
 
     text: str
     bound: Sequence[Any]
@@ -44,9 +50,9 @@ class Conditions:
 def matching(
     no: int, agent: str, key: str, conditions: Conditions, before: int, most: int
 ) -> Steps[tuple[list[int], int | None]]:
-    """At most `most` numbers below `before` of entries that match, newest first; and the number to go on below.
+    """Returns at most `most` numbers, below `before`, of entries that match, newest first.
 
-    `None` when there are no more.
+    The second value is the number below which to go on; `None` if there are no more.
     """
     glob = compile_glob(key)
     found: list[int] = []
@@ -76,7 +82,10 @@ def matching(
 
 
 def _newest(part: str) -> tuple[str, tuple[str, ...]]:
-    """All entries with a part in their keys, or all entries, below a number and newest first."""
+    """Returns SQL for entries with a part in their keys, newest first, and its values.
+
+    `part` is '' for all entries. The SQL still needs the number below which to begin.
+    """
     if part:
         by_part = (
             "SELECT number FROM key_part WHERE board = ? AND part = ? AND number < ? ORDER BY number DESC"
@@ -87,7 +96,7 @@ def _newest(part: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _parts(key: str) -> list[str]:
-    """What every key that matches has among its parts."""
+    """Returns the parts that every matching key has: literal segments, and `:` with the number of colons."""
     parts = [segment for segment in dict.fromkeys(key.split(":")) if segment and "*" not in segment]
     if "**" not in key:
         parts.append(f":{key.count(':')}")
@@ -97,8 +106,10 @@ def _parts(key: str) -> list[str]:
 def _fewest(
     no: int, agent: str, key: str, parts: Sequence[str], zone: Zone | None, before: int
 ) -> Steps[tuple[str | None, bool]]:
-    """The part by which the fewest entries are looked at ('' for all of them), `None` where it is the range of
-    keys; and whether they are few."""
+    """Returns the part with the fewest entries, and whether they are fewer than `_FEW`.
+
+    The part is '' for all entries, and `None` if the range of keys is best.
+    """
     if "*" not in key:
         return None, True
     low = glob_prefix(key)
@@ -124,7 +135,7 @@ def _range(
     before: int,
     most: int,
 ) -> Steps[list[int]]:
-    """The newest `most` matches below a number, by their keys."""
+    """Returns the newest matches below a number, at most `most`, found by the range of their keys."""
     key = glob.text
     bound: list[Any] = [no]
     if conditions.zone is Zone.WORKING:
@@ -159,7 +170,7 @@ def _range(
 
 
 def _rough(key: str) -> str:
-    """A pattern for GLOB that every match of the glob fits, with three stars at most: it may backtrack."""
+    """Returns a SQLite GLOB pattern with at most three stars that every match fits; more stars may be slow."""
     literal = re.split(r"\*+", key)
     middle = max(literal[1:-1], key=len, default="")
     return f"{literal[0]}*{middle}*{literal[-1]}" if middle else f"{literal[0]}*{literal[-1]}"

@@ -1,4 +1,4 @@
-"""The feed of the archive's indexer: the outbox, the archive page by page, leases."""
+"""The feed of the archive's indexer: the outbox, the archive in pages, and leases."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from ..ledger.ledger import find_board, load_any
 from ..ledger.rows import Steps, instant, numbers, sql
 
 WAITING_WHOLE = 4_000_000
-"""So many characters of what waits for the index are read whole for a search, the newest first."""
+"""The characters up to which waiting texts are read whole for a search, newest first."""
 WAITING_BEGINNING = 400
-"""So many characters of each further text, when those are used up."""
+"""The characters read of each further text, after `WAITING_WHOLE` is used up."""
 WAITING_READ = 64_000_000
-"""Texts of so many characters together are looked at; where more wait, a search is told that there is more."""
+"""The characters after which no more texts are examined; the search is then told that more wait."""
 _PAGE = 20
 
 
 def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
+    """Makes a document for the index from the columns of a statement."""
     number, seq, type_, author, thread, tags, created_at, text = row[:8]
     return ArchiveDocument(
         board, number, seq, type_, author, thread, tuple(json.loads(tags)), instant(created_at), text
@@ -38,6 +39,7 @@ def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
 
 
 def outbox_batch(limit: int) -> Steps[OutboxBatch]:
+    """Returns the oldest changes that wait for the index, at most `limit`: documents to add and to remove."""
     rows = yield sql("outbox_oldest"), (limit,)
     documents: dict[tuple[str, int], ArchiveDocument] = {}
     removed: dict[tuple[str, int], None] = {}
@@ -51,22 +53,30 @@ def outbox_batch(limit: int) -> Steps[OutboxBatch]:
 
 
 def outbox_done(write: Write, ids: Sequence[int]) -> Steps[None]:
+    """Removes changes from the outbox, which the index has taken in."""
     yield sql("outbox_done"), (numbers(ids),)
 
 
 def outbox_empty() -> Steps[bool]:
+    """Tells whether nothing waits for the index."""
     return bool((yield sql("outbox_empty"), ())[0][0])
 
 
 def archived_keys() -> Steps[dict[tuple[str, int], int]]:
+    """Returns a map from board and number of each archived item to its sequence."""
     return {(r[0], r[1]): r[2] for r in (yield sql("archived_keys"), ())}
 
 
 def settled_keys() -> Steps[dict[tuple[str, int], int]]:
+    """Returns the same for archived items without changes that wait for the index."""
     return {(r[0], r[1]): r[2] for r in (yield sql("settled_keys"), ())}
 
 
 def settled(most: int) -> Steps[Settled | None]:
+    """Returns checksums, by board, of the items that the index should hold, and the items that wait.
+
+    Returns `None` if more than `most` items wait.
+    """
     rows = yield sql("outbox_items"), (most + 1,)
     if len(rows) > most:
         return None
@@ -78,6 +88,10 @@ def settled(most: int) -> Steps[Settled | None]:
 
 
 def waiting(board: str, limit: int) -> Steps[Waiting]:
+    """Returns items of a board that wait for the index, at most `limit`, newest first, so that a search includes them.
+
+    Texts that exceed `WAITING_WHOLE` characters together are shortened; `more` tells whether items are missing.
+    """
     found = yield from find_board(board)
     if found is None:
         return Waiting()
@@ -111,13 +125,14 @@ Place = tuple[int, int]
 
 
 def archived_page(after: Place, limit: int) -> Steps[tuple[Place | None, tuple[ArchiveDocument, ...]]]:
-    """A page of the archive and the place it ended at; no place at the end."""
+    """Returns the place where a page of the archive ended, `None` at the end, and the page's documents."""
     rows = yield sql("archived_page"), (after[0], after[1], limit)
     documents = tuple(_document(r[1], r[2:]) for r in rows)
     return ((rows[-1][0], rows[-1][2]) if len(rows) == limit else None), documents
 
 
 def documents(keys: Sequence[tuple[str, int]]) -> Steps[tuple[ArchiveDocument, ...]]:
+    """Returns the documents of those of the items, named by board and number, that are archived."""
     by_board: dict[str, list[int]] = {}
     for board, number in keys:
         by_board.setdefault(board, []).append(number)
@@ -145,9 +160,11 @@ def documents(keys: Sequence[tuple[str, int]]) -> Steps[tuple[ArchiveDocument, .
 
 
 def lease(write: Write, name: str, holder: str, seconds: float) -> Steps[bool]:
+    """Takes or renews a lease for `seconds`; returns false if another holder has it."""
     until = write.now + int(seconds * 1_000_000)
     return bool((yield sql("lease_take"), (name, holder, until, write.now)))
 
 
 def release(write: Write, name: str, holder: str) -> Steps[None]:
+    """Gives up a lease, if the holder has it."""
     yield sql("lease_release"), (name, holder)

@@ -1,4 +1,4 @@
-"""Items as an agent may see them: with all that other rows say of them."""
+"""Items as an agent may see them, with everything that other rows say about them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from ..ledger.rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 
 def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
-    """Items with their edges, the state of their newest debate, who stands for and against them, and what
-    they rest on that was retracted; in the order of `rows`.
+    """Returns items with their edges, debates, supporters, opponents and retraction notices, in the order of `rows`.
 
     Raises:
-        StoreDamaged: the text of one is not what was posted. No wrong text is ever shown.
+        StoreDamaged: the text of one differs from what was posted. A wrong text is never shown.
     """
     listed = list(rows)
     if not listed:
@@ -101,6 +100,8 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
 
 @dataclass(slots=True)
 class _Said:
+    """Claims on items and their effects, by item number."""
+
     contests: dict[int, tuple[Contest, ...]]
     former: dict[int, int]
     undecided: set[int]
@@ -114,7 +115,7 @@ def _claims(
     arriving: Mapping[int, Sequence[Cited]],
     agent: str,
 ) -> Steps[_Said]:
-    """What others say of the items and what became of them, asked for where an edge makes it possible."""
+    """Returns the claims on the items and their effects; asks only if an edge or a type makes one possible."""
 
     def touched(edges: Mapping[int, Sequence[Cited]], *kinds: EdgeKind) -> list[int]:
         return [r.number for r in rows if any(edge.kind in kinds for edge, _ in edges.get(r.number, ()))]
@@ -133,7 +134,8 @@ def _claims(
 
 
 def _is_intact(row: ItemRow) -> bool:
+    """Tells whether the text has the hash of what was posted."""
     if row.forgotten:
         return row.text == ""
-    # A damaged column may be of another type than its own.
+    # A damaged column may hold a value of another type.
     return isinstance(row.text, str) and content_hash(row.text) == row.sha256

@@ -1,4 +1,4 @@
-"""Reading: items by id and key, queries, the log, the snapshot a view is rendered from, figures."""
+"""Reading: items by id and key, queries, the log, and figures."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ from .item_states import values
 
 
 def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0) -> Steps[Found]:
+    """Returns items by id and by key, in the order asked, and names what is missing.
+
+    The key of a deleted entry counts as missing; its versions and its number do not.
+    """
     row = yield from get_board(board)
     found = yield from load(row.no, [ref.number for ref in refs], agent)
     asked: list[tuple[str, ItemRow | None, int | None]] = [
@@ -66,20 +70,20 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, lo
 
 
 def at_version(no: int, item: ItemRow, version: int | None) -> Steps[ItemRow | None]:
-    """The item with what belongs to one of its versions as of then, the present one by default; or nothing."""
+    """Returns the item as it was in a version, `None` if there is none; `version` `None` means the present one."""
     if version is None or version == item.version:
         return item
     return (yield from _versions(no, [(item, version)])).get((item.number, version))
 
 
 def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[str, ItemRow]]:
-    """The entry of each of the keys that an agent sees: what stands before tombstones, its own before the shared."""
+    """Returns the entry that each key names for the agent: existing ones first, then its own before shared ones."""
     rows = yield sql("items_by_key"), (no, dumps(sorted(set(keys))), agent)
     return {r[3]: ItemRow(*r) for r in rows}
 
 
 def _versions(no: int, wanted: Sequence[tuple[ItemRow, int]]) -> Steps[dict[tuple[int, int], ItemRow]]:
-    """Former versions of items, those that there were, each as its item would stand with it."""
+    """Returns former versions, by number and version; what has no versions is as it is now."""
     if not wanted:
         return {}
     items = {item.number: item for item, _ in wanted}
@@ -111,7 +115,7 @@ _SCAN = 500
 
 
 def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[Page]:
-    """One page. Conditions that SQL does not have (globs, words of the text) are checked row by row."""
+    """Returns a page of matching items, newest first. Globs and words are compared row by row, after the SQL."""
     row = yield from get_board(board)
     text, fixed = _where(row.no, agent, wanted)
     words = [_whole(word) for word in (wanted.text or "").split()]
@@ -145,12 +149,12 @@ def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[
 
 @cache
 def _unspaced() -> re.Pattern[str]:
-    """Scripts that write words without spaces between them; made at the first search, as it takes long."""
+    """Returns a pattern for scripts without spaces between words; it is made at first use, as that takes long."""
     return re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
 def _whole(word: str) -> re.Pattern[str]:
-    """Finds a word as a whole; within others only where a script has no spaces between words."""
+    """Returns a pattern that finds a word as a whole; in scripts without spaces, also within other words."""
     plain = re.escape(word.casefold())
     if _unspaced().search(word):
         return re.compile(plain)
@@ -160,13 +164,13 @@ def _whole(word: str) -> re.Pattern[str]:
 
 
 def _has_words(item: ItemRow, words: Sequence[re.Pattern[str]]) -> bool:
-    """Whether every word stands in the item's text or key."""
+    """Tells whether every word is in the item's text or key."""
     haystack = f"{item.key or ''}\n{item.text}".casefold()
     return all(word.search(haystack) for word in words)
 
 
 def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
-    """The conditions SQL can check, and what they bind."""
+    """Returns the conditions that SQL can check, and the values that they bind."""
     seen = [agent] * TIMES
     parts = [
         "item.board = ?",
@@ -210,6 +214,7 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
 
 
 def log(board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Steps[Log]:
+    """Returns at most `limit` events after a sequence, in order, as far as the agent may see them."""
     row = yield from get_board(board)
     listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
     events = tuple(event_of(raw) for raw in listed[:limit])
@@ -222,13 +227,17 @@ def log(board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Ste
 def beginnings(
     board: str, agent: str, wanted: Iterable[tuple[int, int]]
 ) -> Steps[dict[tuple[int, int], str]]:
+    """Returns the beginnings of texts by pairs of item number and version, for items that the agent may see."""
     row = yield from get_board(board)
     listed = yield sql("beginnings"), (row.no, dumps(sorted(set(wanted))), agent)
     return {(number, version): text for number, version, text in listed}
 
 
 def stretches(places: Mapping[str, int], limit: int) -> Steps[dict[str, Stretch]]:
-    """The whole log of each board that moved, in the order of `places`."""
+    """Returns all events after the sequence in `places`, for each board that has any, whoever may see them.
+
+    There are at most `limit` events in all; boards for which none are left are omitted.
+    """
     moved = yield sql("boards_beyond"), (dumps(list(places.items())),)
     found: dict[str, Stretch] = {}
     for board, no, seq in moved:
@@ -241,13 +250,14 @@ def stretches(places: Mapping[str, int], limit: int) -> Steps[dict[str, Stretch]
 
 
 def history(board: str, agent: str, number: int, limit: int = 50) -> Steps[tuple[Event, ...]]:
-    """What happened to one item, newest first."""
+    """Returns at most `limit` events about one item, newest first."""
     row = yield from get_board(board)
     listed = yield sql("events_of_item"), (row.no, number, agent, limit)
     return tuple(event_of(raw) for raw in listed)
 
 
 def statistics(board: str, agent: str) -> Steps[Statistics]:
+    """Returns figures of the board, as far as the agent may know them."""
     row = yield from get_board(board)
     counted = yield sql("status_counts"), (row.no, agent)
     protected = yield from guard_index.protected_figures(row.no, agent)
@@ -266,18 +276,20 @@ def statistics(board: str, agent: str) -> Steps[Statistics]:
 
 
 def agents(board: str) -> Steps[list[AgentInfo]]:
+    """Returns the agents that were ever active on the board."""
     row = yield from get_board(board)
     listed = yield sql("agents"), (row.no,)
     return [AgentInfo(r[0], r[1], instant(r[2]), instant(r[3])) for r in listed]
 
 
 def tags(board: str, agent: str) -> Steps[list[str]]:
+    """Returns tags of items in working memory, most used first."""
     row = yield from get_board(board)
     return [r[0] for r in (yield sql("tags_of_board"), (row.no, agent))]
 
 
 def why_left(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, Event]]:
-    """For archived items, the event by which each left working memory."""
+    """Returns the event by which each archived item left working memory, by item number."""
     row = yield from get_board(board)
     found = yield from load(row.no, wanted, agent)
     left: dict[int, Event] = {}
@@ -290,21 +302,21 @@ def why_left(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, E
 
 
 def around(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, tuple[int | None, int | None]]]:
-    """For visible items, the visible items before and after each in its thread."""
+    """Returns the numbers of the visible items before and after each item in its thread; `None` at an end."""
     row = yield from get_board(board)
     rows = yield sql("items_around"), (row.no, numbers(wanted), agent)
     return {number: (before, after) for number, before, after in rows}
 
 
 def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
-    """What the guard holds of the items."""
+    """Returns the protection of those of the items that are protected, by number; for everybody to see."""
     row = yield from get_board(board)
     held = yield from guard_index.protections(row.no, wanted)
     return (yield from shown(row.no, "", held))
 
 
 def shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, Protection]]:
-    """The protections without the chains that lead over an item the agent may not see."""
+    """Returns the protections, without chains that contain an item that the agent may not see."""
     cited = {n for p in held.values() for edge in p.chain for n in (edge.source, edge.target)}
     seen = {row[0] for row in (yield sql("types"), (no, numbers(cited), agent))}
     return {
@@ -314,7 +326,7 @@ def shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, P
 
 
 def unindexed(board: str, agent: str, limit: int) -> Steps[list[tuple[int, str]]]:
-    """Archived items the index has not learnt of yet: number and text, newest first."""
+    """Returns number and text of archived items that the index has not received yet, newest first."""
     row = yield from get_board(board)
     listed = yield sql("outbox_of_board"), (row.no, agent, limit)
     return [(r[0], r[1]) for r in listed]

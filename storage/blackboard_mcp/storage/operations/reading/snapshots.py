@@ -1,7 +1,7 @@
 """Snapshots for views: the most important items, duties, debates, and recent events.
 
-Its cost does not grow with the board: every statement is bounded, and what it is bounded by is chosen among what
-the agent may see, so that nothing hidden from it changes an answer.
+The cost does not grow with the board, because every statement has a limit. Limits apply to items that the agent
+may see, so that hidden items never change an answer.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ _OPEN_WORK = (
     ItemType.SUMMARY,
 )
 _UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
-"""Types that a view names from the archive, too, while they stand."""
+"""Types of unfinished work that a view names even from the archive."""
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
 def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
+    """Returns everything that the agent's view is rendered from, all as of one moment."""
     row = yield from get_board(board)
     no = row.no
     law = [r[0] for r in (yield sql("law"), (no, agent))]
@@ -101,7 +102,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
 
 
 def _most_important(no: int, agent: str) -> Steps[list[int]]:
-    """Numbers of working memory: some of each kind of open work, then the most important of all."""
+    """Returns numbers of items in working memory: some of each kind of open work, then the most important."""
     chosen: dict[int, None] = {}
     for type_ in _OPEN_WORK:
         rows = yield sql("top_of_type"), (no, agent, str(type_), _OF_TYPE)
@@ -114,11 +115,13 @@ def _most_important(no: int, agent: str) -> Steps[list[int]]:
 
 
 def _sources(name: str, no: int, targets: Iterable[int], agent: str) -> Steps[dict[int, str]]:
+    """Returns the ids that a statement finds for the target items, by target."""
     rows = yield sql(name), (no, numbers(targets), agent)
     return {target: item_id(type_, source) for target, source, type_ in rows}
 
 
 def _news(no: int, agent: str, look: Look) -> Steps[News]:
+    """Returns recent events that the agent was not shown, with the authors of items that left."""
     if not look:
         return News()
     rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
@@ -136,8 +139,11 @@ def _news(no: int, agent: str, look: Look) -> Steps[News]:
 
 
 def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:
-    """Items of working memory by type, their tokens, what the archive has, and the unfinished work in it that is
-    newest."""
+    """Returns figures of a board, as the agent sees it.
+
+    These are the items in working memory by type, their tokens, figures of the archive, and the numbers of the newest
+    unfinished items in the archive.
+    """
     live: Counter[ItemType] = Counter()
     gone: Counter[ItemType] = Counter()
     tokens = 0
