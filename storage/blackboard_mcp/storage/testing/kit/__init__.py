@@ -1,4 +1,4 @@
-"""The conformance kit: what every board store must pass. A backend's test class is a `BoardStoreKit`."""
+"""The conformance kit, which every board store must pass. A backend's test class derives from `BoardStoreKit`."""
 
 from .board_store import BoardStoreKit as BoardStoreKit
 from .fixtures import CAPABILITIES as CAPABILITIES

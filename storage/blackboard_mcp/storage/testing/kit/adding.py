@@ -1,4 +1,4 @@
-"""The kit on adding to entries and on acknowledging in transactions: in one commit, whoever else writes."""
+"""Tests of adding to entries and of acknowledging in transactions: both in one commit, whoever else writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ADDED = {"event": "item.posted", "type": "LOG"}
 
 
 async def works(at: Table, *texts: str) -> list[Handle]:
-    """A group `g` of logs, and the handles of so many of them, handed to bob."""
+    """Creates a group `g` for logs, hands one log for each text to bob, and returns the handles."""
     await at.configure()
     await at.store.create_group(at.board, "alice", "g", ADDED)
     await at.batch("alice", *(draft(text, "LOG") for text in texts))
@@ -25,7 +25,7 @@ async def works(at: Table, *texts: str) -> list[Handle]:
 
 
 async def left(at: Table) -> tuple[int, int]:
-    """How many events of the group are held, and wait to be handed out again."""
+    """Returns how many events of the group a worker holds, and how many wait for another attempt."""
     ((state,), _) = await at.store.groups(at.board)
     return state.in_flight, state.waiting
 

@@ -1,4 +1,4 @@
-"""The kit on agreement: an author asks for it, who is asked owes a word, and the item says who gave it."""
+"""Tests of agreement: an author asks for it, the agents asked owe an answer, and the item shows who agreed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ PRESENCE = 900
 
 
 async def asked(at: Table, agent: str, text: str, type: str = "DECISION", *, ask: Ask, **said: Any) -> Item:
-    """A post that asks for agreement."""
+    """Posts an item that asks for agreement, and returns it."""
     return (await at.batch(agent, replace(draft(text, type, **said), agree=ask))).items[0]
 
 
 async def ask_on(at: Table, agent: str, item: Target, ask: Ask) -> Item:
+    """Asks for agreement to an existing item, and returns it."""
     return (await at.batch(agent, replace(draft(None, on=item), agree=ask))).items[0]
 
 

@@ -1,4 +1,4 @@
-"""The kit on requests from agent to agent: who gets one, under which lease, how it ends, and what stays meanwhile."""
+"""Tests of requests from agent to agent: who gets one, under which lease, how it ends, and what it protects."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from ..harness import CONFIG, HandClock, Table
 
 
 def calls(*made: Callable[[], Awaitable[object]]) -> tuple[Callable[[], Awaitable[object]], ...]:
+    """Returns its arguments as a tuple of calls, whose type the type checker then knows."""
     return made
 
 
 class Asking:
-    """A board's requests, in the few words that the tests say often."""
+    """The requests of a board, with short forms of the calls that tests make often."""
 
     def __init__(self, at: Table) -> None:
         self.at = at
@@ -42,24 +43,28 @@ class Asking:
         skill: str = "",
         seconds: float = 3600,
     ) -> int:
+        """Opens a request, and returns its number."""
         new = NewRequest(text, 2, content_hash(text), to, skill, seconds)
         return await self.store.open_request(self.board, agent, new, config=CONFIG)
 
     async def offer(self, agent: str, *skills: str) -> bool:
+        """Makes the agent offer skills; tells whether that changed anything."""
         return await self.store.offer_skills(self.board, agent, skills)
 
     async def standing(self, number: int) -> AgentRequest:
+        """Returns the present state of a request."""
         return await self.store.request(self.board, "zoe", number)
 
     async def state(self, number: int) -> str:
+        """Returns the name of a request's state."""
         return str((await self.standing(number)).state)
 
     async def take(self, agent: str, number: int) -> int:
-        """Its lease."""
+        """Takes a request, and returns its lease."""
         return await self.store.take_request(self.board, agent, number)
 
     async def take_next(self, agent: str) -> int | None:
-        """The number of what was taken."""
+        """Takes the next request for the agent, and returns its number."""
         taken = await self.store.take_next(self.board, agent)
         return None if taken is None else taken[0]
 
@@ -73,25 +78,29 @@ class Asking:
         seen: int = 0,
         lease: int | None = None,
     ) -> int:
+        """Answers a request, or adds a part, and returns its number."""
         new = NewAnswer(text, 2, content_hash(text), partial, seen, lease)
         return await self.store.answer_request(self.board, agent, number, new)
 
     async def decline(self, agent: str, number: int, reason: str = "no", lease: int | None = None) -> int:
+        """Declines a request, and returns its number."""
         return await self.store.decline_request(self.board, agent, number, reason, lease=lease)
 
     async def cancel(self, agent: str, number: int) -> int:
+        """Cancels a request, and returns its number."""
         return await self.store.cancel_request(self.board, agent, number, "enough")
 
     async def waiting(self, agent: str) -> list[int]:
+        """Returns the numbers of the requests that wait for the agent's answer."""
         return [r.number for r in (await self.store.requests_waiting(self.board, agent))[0]]
 
     async def told(self) -> list[tuple[str, str]]:
-        """The events of requests and skills: what, and by whom."""
+        """Returns the events of requests and skills, as pairs of type and agent."""
         listed = await self.at.events()
         return [(e.event, e.agent) for e in listed if e.event.startswith(("request.", "skill."))]
 
     async def unchanged(self, call: Awaitable[object], error: type[Exception], match: str) -> Exception:
-        """That the call is refused so, and nothing changed."""
+        """Asserts that the call fails with this error and message and changes nothing; returns the error."""
         before = await self.at.standing()
         with pytest.raises(error, match=match) as caught:
             await call
@@ -232,7 +241,7 @@ class RequestTests:
         assert await asking.state(number) == "OPEN"
         assert ("request.released", "system") in await asking.told()
         assert await asking.waiting("carol") == [number]
-        # Whoever only was too slow goes on where it was, until another takes it.
+        # An agent that was only too slow continues its answer, until another takes the request.
         assert (await asking.standing(number)).parts == 1
         await asking.take("carol", number)
         stands = await asking.standing(number)

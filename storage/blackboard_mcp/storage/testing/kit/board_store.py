@@ -1,13 +1,12 @@
-"""The conformance kit: what every board store must pass.
+"""The conformance kit, which every board store must pass.
 
-    class TestMyStore(BoardStoreKit):
-        two_handles = True
+    class TestMyStore(BoardStoreKit): two_handles = True
 
         async def open_store(self, folder: Path, clock: Clock) -> BoardStore:
             return await MyStore.open(folder / "board", clock=clock)
 
-Each test has a store of its own. Tests that need two stores on the same data run where the backend has
-them: that is detected, checked against what the class declares, and reported as the reason of the skip.
+Each test has a store of its own. Tests that need two stores on the same data run only if the backend supports them.
+The kit detects that, compares it with what the class declares, and reports it as the reason of a skip.
 """
 
 from __future__ import annotations
@@ -102,4 +101,4 @@ class BoardStoreKit(
     HandleTests,
     StoreFixtures,
 ):
-    """All of the kit; subclass it, declare `two_handles` and say how to open a store."""
+    """The whole kit. Subclass it, declare `two_handles`, and define how to open a store."""

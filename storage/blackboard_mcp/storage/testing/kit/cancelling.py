@@ -1,4 +1,4 @@
-"""The kit for calls that are cancelled: each happened whole or not at all, and tried again happens once."""
+"""Tests of cancelled calls: each happened as a whole or not at all, and its repetition makes it happen once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CancellationTests:
 
 
 def drafted(call: int, root: int) -> tuple[str, list[Draft]]:
-    """Who calls, and what it posts: the same whenever it is asked."""
+    """Returns the agent and the drafts of a call, always the same for the same number."""
     dice = random.Random(call)
     agent = "alice" if call % 2 else "bob"
     match call % 4:

@@ -1,4 +1,4 @@
-"""The kit on claims: what supersedes or refutes another's item changes nothing until that item's author agrees."""
+"""Tests of claims: an item that supersedes or refutes another author's changes nothing until that author agrees."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class SuggestionTests:
 
 
 def flagged(space: Workspace, number: int) -> Plan:
-    """Moves nothing; an `AssertionError` when the item looks superseded to a pass."""
+    """Returns an empty plan; fails if the item counts as superseded for a pass."""
     (shown,) = [c for c in space.candidates if c.number == number]
     assert not shown.superseded
     return Plan()

@@ -1,4 +1,4 @@
-"""The kit on consumer groups: each event to one worker at a time, until it is acknowledged or dead."""
+"""Tests of consumer groups: each event goes to one worker at a time, until it is acknowledged or dead."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Handles = tuple[Table, Table]
 async def group(
     at: Table, posts: int = 0, *, attempts: int = 5, filter_: dict[str, Any] | None = None
 ) -> None:
-    """A group `g` by alice of facts, and so many of them for it."""
+    """Creates alice's group `g` for facts, and posts so many facts for it."""
     await at.configure()
     await at.store.create_group(at.board, "alice", "g", filter_ or FACTS, max_attempts=attempts)
     for begin in range(0, posts, 100):
@@ -59,6 +59,7 @@ async def take(
     lease: float = LEASE,
     why: str = "no",
 ) -> list[str]:
+    """Takes a turn, and returns the handles that it got."""
     return handles_of(await turn(at, agent, limit, ack=ack, fail=fail, extend=extend, lease=lease, why=why))
 
 
@@ -73,6 +74,7 @@ async def turn(
     lease: float = LEASE,
     why: str = "no",
 ) -> Taken:
+    """Takes a turn with handles given as texts, and returns its result."""
     asked = Turn(
         ack=tuple(map(parse_handle, ack)),
         fail={parse_handle(handle): why for handle in fail},
@@ -84,22 +86,24 @@ async def turn(
 
 
 def handles_of(taken: Taken) -> list[str]:
+    """Returns the handles in a turn's result, as texts."""
     return [str(delivery.handle) for delivery in taken.deliveries]
 
 
 async def state(at: Table) -> GroupState:
+    """Returns the state of the only group."""
     (found,), _ = await at.store.groups(at.board)
     return found
 
 
 async def figures(at: Table) -> tuple[int, int, int, int]:
-    """Backlog, held, waiting, dead."""
+    """Returns the group's numbers of events: backlog, held, waiting and dead."""
     now = await state(at)
     return now.backlog, now.in_flight, now.waiting, now.dead
 
 
 async def late(at: Table, agent: str, **named: Any) -> dict[str, str]:
-    """What a turn is refused for, which changes nothing."""
+    """Returns why a turn is refused, by handle; fails if it is not refused or changes something."""
     before = await figures(at), await at.seq()
     with pytest.raises(Conflict) as told:
         await turn(at, agent, **named)
@@ -111,7 +115,7 @@ async def late(at: Table, agent: str, **named: Any) -> dict[str, str]:
 
 
 async def kill(at: Table, clock: HandClock, count: int, attempts: int) -> None:
-    """So many events fail as often as they may."""
+    """Makes so many events fail until they are dead letters."""
     for _ in range(attempts):
         left = count
         while left:
@@ -225,7 +229,7 @@ class ConsumerGroupTests:
         clock.advance(99)
         assert await take(at, "bob") == []
 
-    # Who sees what
+    # Visibility
 
     async def test_what_is_private_reaches_no_worker(self, at: Table) -> None:
         await group(at, filter_={"event": "item.*"})
@@ -539,7 +543,7 @@ class ConsumerGroupTests:
         clock.advance(30)
         assert (await at.store.group_outlook(at.board, "g")).ready
 
-    # What is off
+    # Invalid arguments
 
     @pytest.mark.parametrize("name", ["", "a b", ".x", "x" * 65, "a/b", "ä", "a\n"])
     def test_what_is_no_name_of_a_group_is_refused(self, name: str) -> None:
@@ -591,7 +595,7 @@ class ConsumerGroupTests:
             with pytest.raises(UnknownReference):
                 await attempt
 
-    # Several at once
+    # Concurrent calls
 
     async def test_no_event_is_held_twice_over_both_handles(self, handles: Handles, clock: HandClock) -> None:
         one, two = handles

@@ -1,4 +1,4 @@
-"""The kit on boards that were put back from a copy: no number is given twice, and none of another copy is a place."""
+"""Tests of boards restored from a copy: no sequence is given twice, and sequences from another copy are refused."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from blackboard_mcp.protocols.transactions import Since, Transaction
 from ..harness import CONFIG, HandClock, Table, draft
 
 FAR = 1_000_000
-"""Fewer numbers than a copy leaves out, and more than a test gives."""
+"""A number of sequences that is smaller than the gap after a restore, and larger than any test needs."""
 
 
 async def refused(call: Awaitable[object], place: int, end: int, after: int | None = None) -> None:
+    """Asserts that a call refuses `place` as expired, and that the error has the expected facts."""
     with pytest.raises(CursorExpired) as caught:
         await call
     facts = {"cursor": place, "seq": end}

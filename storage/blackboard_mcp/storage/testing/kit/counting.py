@@ -1,4 +1,4 @@
-"""The kit on the tokenizer of a board: another one counts everything anew, and nothing gets past it uncounted."""
+"""Tests of a board's tokenizer: a new one counts every text again, and no write escapes it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from .asking import Asking
 from .leaving import seen, summary, thread
 
 LETTERS = "letters"
-"""A tokenizer to which every character is a token; that of the kit's drafts counts words."""
+"""A tokenizer that counts each character as a token; that of the kit's drafts counts words."""
 
 
 async def count_by_letters(at: Table, **said: Any) -> Board:
+    """Makes the board count by letters, and returns it."""
     change = BoardChange(settings={"tokenizer": LETTERS})
     return await at.store.change_board(at.board, "alice", change, count=len, **said)
 
 
 def by_letters(text: str, **said: Any) -> Draft:
+    """Returns a draft that was counted by letters."""
     return replace(draft(text, tokens=len(text), **said), counted_by=LETTERS)
 
 
@@ -143,8 +145,10 @@ class CountingTests:
 
 
 def before_name() -> str:
+    """Returns the name of the tokenizer that drafts of the kit use."""
     return draft("x").counted_by
 
 
 def never(text: str) -> int:
+    """Fails if it is called to count a text."""
     raise AssertionError(text)

@@ -1,4 +1,4 @@
-"""The kit on access tokens, for stores that keep them: they last, end for good, and belong to no board."""
+"""Tests of access tokens, for stores that keep them: they persist, end for good, and belong to no board."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ TOKENS = "access tokens"
 
 
 def new(clock: HandClock, id_: str, agent: str = "alice", **more: Any) -> AccessToken:
+    """Returns a new token; its role is contributor on every board unless `more` says otherwise."""
     given = {"owner": agent, "roles": {"*": Role.CONTRIBUTOR}, "created_at": clock.now(), **more}
     return AccessToken(id=id_, digest=id_.encode().ljust(32, b"."), agent=agent, **given)
 
 
 def keeper(store: BoardStore, name: str) -> CredentialStore:
-    """The store's tokens; the test is skipped, with the reason, where it keeps none."""
+    """Returns the store as a keeper of tokens; skips the test if it is none."""
     CAPABILITIES.setdefault(name, {})[TOKENS] = there = hasattr(store, "add_token")
     if not there:
         pytest.skip(f"{name} keeps no {TOKENS}")

@@ -1,4 +1,4 @@
-"""The kit on debates: how they open, who owes what, and who can close them."""
+"""Tests of debates: how they open, who owes what, and who can close them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ACK, RESPOND = Duty.ACKNOWLEDGE, Duty.RESPOND
 
 
 async def argue(at: Table) -> tuple[Item, Item]:
-    """Alice's item under Bob's critique."""
+    """Posts an item by alice and a critique of it by bob, and returns both."""
     root = await at.post("alice", "root", "HYPOTHESIS")
     return root, await at.post("bob", "no", "CRITIQUE", critiques=root)
 
 
 async def answered(at: Table) -> tuple[Item, Item]:
-    """The same, and what Alice says to it: Bob may judge."""
+    """Posts the items of `argue` and alice's answer, so that bob can judge it; returns item and critique."""
     root, critique = await argue(at)
     await at.answer("alice", critique)
     return root, critique
@@ -121,7 +121,7 @@ class DebateTests:
 
     @pytest.mark.parametrize("who", ["alice2", "dan", "carol", "bob"])
     async def test_the_criticised_side_answers(self, at: Table, who: str) -> None:
-        """Any agent of the author's owner, and who wrote the version that stands; nobody else."""
+        """An answer counts if it is by an agent of the author's owner or by the writer of the present version."""
         await at.store.set_owner("alice2", "alice")
         root = await at.post("alice", "one", "PLAN", key="k")
         await at.post("dan", "two", "PLAN", key="k")

@@ -1,4 +1,4 @@
-"""The kit on how debates end by a word: conceded, decided, confirmed; what then becomes of the item; who went away."""
+"""Tests of debates that end by a concession or decision: who confirms it, who is absent, what becomes of the item."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SOME = 900
 
 
 async def contested(at: Table) -> Item:
-    """Alice's item, criticised by both others."""
+    """Returns an item by alice that bob and carol criticise."""
     root, _ = await argue(at)
     await at.post("carol", "nor I", "CRITIQUE", critiques=root)
     return root
 
 
 class DecidingTests:
-    # What becomes of the item
+    # The item's outcome
 
     async def test_an_author_concedes_in_one_call(self, at: Table) -> None:
         root, critique = await argue(at)
@@ -186,7 +186,7 @@ class DecidingTests:
         await at.decide("dave", loose, "not so", outcome="falls")
         assert await at.state(root) == "WITHDRAWN"
 
-    # A party decides, another confirms
+    # Decisions that another owner confirms
 
     async def test_a_partys_decision_counts_when_another_owner_confirms_it(self, at: Table) -> None:
         root = await contested(at)
@@ -381,7 +381,7 @@ class DecidingTests:
         assert (await at.debate(root)).debate.unanswered == ()
 
     async def test_nobody_is_away_while_nobody_waits(self, at: Table, clock: HandClock) -> None:
-        """All stopped for the night; a stranger who works on does not wait for them."""
+        """All parties stopped for the night; an agent outside the debate works on, but does not wait for them."""
         _, critique = await argue(at)
         await at.post("erin", "something else")
         clock.advance(100 * SOME)

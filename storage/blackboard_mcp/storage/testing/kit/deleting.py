@@ -1,4 +1,4 @@
-"""The kit on deleting entries: tombstones, what stays readable, what goes on afterwards, and what may not go."""
+"""Tests of deleting entries: tombstones, what stays readable, later versions, and what may not be deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..harness import HandClock, Table, draft
 
 
 def _anywhere(text: str) -> Draft:
-    """A draft that does not say whether it is for all."""
+    """Returns a draft without a visibility."""
     return replace(draft(text, key="k"), visibility=None)
 
 

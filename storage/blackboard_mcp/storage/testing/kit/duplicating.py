@@ -1,4 +1,4 @@
-"""The kit on duplicates: an agent's own post again is stored once, and what a post repeats or joins is remarked on."""
+"""Tests of duplicates: an agent's repeated post is stored once, and remarks name what a post repeats or joins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..harness import Table, draft
 async def remarks(
     at: Table, agent: str, text: str, type: str = "FACT", **said: Any
 ) -> list[tuple[RemarkKind, list[int]]]:
-    """What is remarked on a post: the kind, and the numbers of the items it is about."""
+    """Posts an item, and returns the remarks on it as pairs of kind and item numbers."""
     posted = await at.batch(agent, draft(text, type, **said))
     return [(remark.kind, [item.number for item in remark.about]) for remark in posted.remarks]
 

@@ -1,4 +1,4 @@
-"""The kit on endorsement: the same finding from another agent is support, and is stored once."""
+"""Tests of endorsement: the same finding by another agent counts as support, and is stored once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..harness import HandClock, Table, draft
 
 
 async def endorsed(at: Table, agent: str, text: str, type: str = "FACT", **said: Any) -> Item | None:
-    """The item that the post was counted as support of; `None` when it made a new one."""
+    """Posts a finding, and returns the existing item that it supports; `None` if it became a new item."""
     posted = await at.batch(agent, draft(text, type, **said))
     return posted.items[0] if posted.endorsed else None
 

@@ -1,4 +1,4 @@
-"""The kit on the log: gapless, one event a change, none after a failure; news, the index."""
+"""Tests of the log: no gaps, one event for each change, none after a failure; news; the index."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..harness import CONFIG, PATIENCE, HandClock, Table, draft
 
 
 def kinds(events: list[Event]) -> list[str]:
+    """Returns the types of events."""
     return [str(event.event) for event in events]
 
 

@@ -1,4 +1,4 @@
-"""The kit on explanations: what holds an item, its turn to go, why it left, and nothing private."""
+"""Tests of explanations: what protects an item, when it would leave, why it left, and that nothing private shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A board that has something in every table, for what must carry all of them."""
+"""A board with rows in every table, for tests of whatever must carry all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ DISTURBING = 'two\nlines, "quotes", \u2028 and \u2029, \U0001f600, tab\t, \\u004
 
 
 async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Table:
-    """A board that has something in every table, when more rests on an item than one transaction tells."""
+    """Fills a board so that every table has rows, and returns it.
+
+    At the end an item is withdrawn on which `resting` hundred others rest. By default that is more than one
+    transaction can notify, so some notices are still due.
+    """
     at = Table(store)
     await store.set_owner("bob", "acme")
     await store.set_trust("bob", Trust.LOW)

@@ -1,4 +1,4 @@
-"""The fixtures of the kit, and the detection of what a backend can do beyond the common bargain."""
+"""The fixtures of the kit, and the detection of a backend's optional capabilities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from ..harness import CONFIG, HandClock, Table
 
 CAPABILITIES: dict[str, dict[str, bool]] = {}
-"""What was detected of each backend that ran, by the name of its class: for a report at the end of a run."""
+"""Detected capabilities of each backend that ran, by the name of its class, for a report at the end of a run."""
 
 TWO_HANDLES = "two handles on the same data"
 
@@ -25,26 +25,29 @@ class StoreFixtures:
     """Declared by the backend: whether a second `open_store` on the same folder has the same data."""
 
     async def open_store(self, folder: Path, clock: Clock) -> BoardStore:
-        """A store whose data, where it has a place at all, is in `folder`."""
+        """Opens and returns a store that keeps its data, if it keeps any, in `folder`."""
         raise NotImplementedError
 
     @pytest.fixture
     def clock(self) -> HandClock:
+        """Returns the clock of the test."""
         return HandClock()
 
     @pytest.fixture
     async def store(self, tmp_path: Path, clock: HandClock) -> AsyncIterator[BoardStore]:
+        """Yields an open store."""
         opened = await self.open_store(tmp_path, clock)
         yield opened
         await opened.close()
 
     @pytest.fixture
     def at(self, store: BoardStore) -> Table:
+        """Returns a board of the store, with short forms of calls."""
         return Table(store)
 
     @pytest.fixture
     async def pair(self, tmp_path: Path, clock: HandClock) -> AsyncIterator[tuple[BoardStore, BoardStore]]:
-        """Two stores opened on one folder, whatever they make of it."""
+        """Yields two stores opened on one folder, whether or not they share data."""
         first = await self.open_store(tmp_path, clock)
         second = await self.open_store(tmp_path, clock)
         yield first, second
@@ -53,7 +56,7 @@ class StoreFixtures:
 
     @pytest.fixture
     async def handles(self, pair: tuple[BoardStore, BoardStore]) -> tuple[Table, Table]:
-        """One board through two stores; the test is skipped, with the reason, where they share nothing."""
+        """Returns one board through two stores; skips the test if these share no data."""
         name = type(self).__name__
         CAPABILITIES.setdefault(name, {})[TWO_HANDLES] = shared = await share_data(*pair)
         if not shared:
@@ -67,6 +70,6 @@ class StoreFixtures:
 
 
 async def share_data(first: BoardStore, second: BoardStore) -> bool:
-    """Whether what one store writes is what the other reads."""
+    """Tells whether one store reads what the other writes."""
     await first.ensure_board("probe", "kit", CONFIG)
     return await second.find_board("probe") is not None

@@ -1,4 +1,4 @@
-"""The kit on forgetting: an operator's rules take the content of archived items, and of nothing else."""
+"""Tests of forgetting: an operator's rules remove the content of archived items, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ ALL: Final = Retention({kind: timedelta(days=30) for kind in ItemType}, "Ada", "
 
 
 async def archived(at: Table, agent: str, text: str, type: str = "LOG", **said: object) -> Item:
+    """Posts an item that a pass archives, and returns it."""
     item = await at.post(agent, text, type, **said)
     await at.gone(item)
     assert await at.zone(item, agent) is Zone.ARCHIVE
@@ -28,7 +29,7 @@ async def archived(at: Table, agent: str, text: str, type: str = "LOG", **said: 
 
 
 async def due(at: Table, retention: Retention = ALL, limit: int = 2) -> list[str]:
-    """Ids of all that may be forgotten, page by page."""
+    """Returns the ids of all items that may be forgotten, read page by page."""
     found: list[str] = []
     place: int | None = 0
     while place is not None:
@@ -38,6 +39,7 @@ async def due(at: Table, retention: Retention = ALL, limit: int = 2) -> list[str
 
 
 async def forget(at: Table, *targets: Target, retention: Retention = ALL) -> tuple[str, ...]:
+    """Forgets items, and returns the ids of those that were forgotten."""
     return await at.store.forget(at.board, [number(target) for target in targets], retention)
 
 
@@ -291,7 +293,7 @@ class ForgettingTests:
 
     @staticmethod
     async def _archive(at: Table) -> dict[str, int]:
-        """How many items of each type are counted in the archive, everywhere alike."""
+        """Returns the number of archived items by type; fails if statistics, snapshot and board disagree."""
         figures = await at.store.statistics(at.board, "alice")
         counted: dict[str, int] = {}
         for (zone, type_, _), (items, _) in figures.counts.items():

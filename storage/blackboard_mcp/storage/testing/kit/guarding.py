@@ -1,4 +1,4 @@
-"""The kit on the guard: what is protected, over how many steps, and that no policy gets past it."""
+"""Tests of the guard: what is protected, over how many steps, and that no policy overrides it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class GuardTests:
         to_root = await at.post("carol", "y", **edge(kind, root))
         await at.prune()
         assert await at.held(source, to_root) == set()
-        # What a member cites stays all the same while there is room, without the guard.
+        # Items that members cite stay without the guard, too, while there is room.
         assert await at.zone(source) is (Zone.WORKING if kind == "derived_from" else Zone.ARCHIVE)
         assert await at.zone(to_root) is Zone.ARCHIVE
         assert await at.zone(to_source) is Zone.WORKING

@@ -1,4 +1,4 @@
-"""The kit on two stores over the same data, where a backend has that: what one writes the other reads."""
+"""Tests of two stores on the same data, if a backend supports them: each reads what the other writes."""
 
 from __future__ import annotations
 

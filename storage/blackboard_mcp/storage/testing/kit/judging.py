@@ -1,4 +1,4 @@
-"""The kit on judged stores: nothing an agent changes is committed that was not allowed, and as it was allowed."""
+"""Tests of judged stores: they commit only changes of agents that were allowed, and exactly as allowed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .asking import Asking
 from .repeating import CALLS, ONCE
 
 OWN = frozenset({"subscribe", "unsubscribe"})
-"""What changes nothing but an agent's own place in the log."""
+"""Calls that change nothing but an agent's own place in the log."""
 ASKED: dict[str, tuple[ChangeKind, ...]] = {
     "post": (ChangeKind.POST, ChangeKind.POST, ChangeKind.EDGE),
     "transact": (ChangeKind.VERSION, ChangeKind.OPEN),
@@ -47,13 +47,16 @@ ASKED: dict[str, tuple[ChangeKind, ...]] = {
         for kind in ("open", "watch", "acknowledge", "vote", "withdraw", "concede", "decide", "confirm")
     },
 }
-"""What is asked about each of the calls."""
+"""The kinds of changes that the judge gets from each of the calls."""
 
 Meanwhile = Callable[[], Awaitable[object]]
 
 
 class Judge:
-    """Lets everything pass, or nothing; `meanwhile` happens while it thinks, once each."""
+    """A judge that allows everything, or nothing if it `denies`.
+
+    During each decision the next function of `meanwhile` runs.
+    """
 
     def __init__(self) -> None:
         self.denies = False
@@ -70,12 +73,12 @@ class Judge:
 
     @property
     def changes(self) -> list[Change]:
-        """Those of the last question, in order."""
+        """The changes of the last proposal, in order."""
         return list(self.asked[-1].changes)
 
 
 def judged(at: Table, *boards: str) -> tuple[Table, Judge]:
-    """The board as its agents reach it, and the judge of what they change there."""
+    """Returns the board as its agents reach it, and the judge of their changes."""
     judge = Judge()
     return Table(at.store.judged(judge, boards), at.board), judge
 

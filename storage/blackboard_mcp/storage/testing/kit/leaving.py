@@ -1,4 +1,4 @@
-"""The kit on leaving and coming back: supersession, expiry, restore, summaries."""
+"""Tests of leaving and returning: supersession, expiry, restoring and summaries."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from .debates import argue
 
 
 def summary(thread: int, seen: Mapping[int, int], text: str = "in short") -> NewSummary:
+    """Returns a summary by the server."""
     return NewSummary(thread, seen, text, len(text.split()), content_hash(text), 3)
 
 
 async def thread(at: Table, length: int = 4) -> list[Item]:
+    """Posts a thread of so many items by alice and bob, and returns them."""
     items = [await at.post("alice", "it began")]
     for n in range(length - 1):
         items.append(await at.post("bob", f"reply {n}", "REPLY", replies_to=items[-1]))
@@ -31,6 +33,7 @@ async def thread(at: Table, length: int = 4) -> list[Item]:
 
 
 def seen(items: list[Item]) -> dict[int, int]:
+    """Returns the sequence of each item, by number."""
     return {item.number: item.seq for item in items}
 
 
@@ -223,7 +226,7 @@ class LeavingTests:
         )
         assert told.count("x") == 3_000
         longest = max(len(run) for run in told.split("p"))
-        # One transaction moves 200; a post waits for the one that is under way and perhaps the next.
+        # One transaction moves 200 items; a post waits for the present one and perhaps the next.
         assert longest <= 600, f"{posted} posts, and {longest} items moved in one go"
 
     async def test_time_to_live_can_be_moved_by_the_author(self, at: Table, clock: HandClock) -> None:

@@ -1,4 +1,4 @@
-"""The kit on members: the roles that a board gives, and writes made under grants that hold or do not."""
+"""Tests of members: the roles that a board gives, and writes under valid and invalid grants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVERYTHING = frozenset(Action)
 def grant(
     agent: str, *needs: Action, own: Role = Role.ADMIN, within: frozenset[Action] = _EVERYTHING
 ) -> Grant:
-    """A grant of an agent whose credential has the role `own` and reaches no further than `within`."""
+    """Returns a grant for an agent whose credential has the role `own` and allows no action outside `within`."""
     powers = {role: POWERS[role or own] & within for role in (None, *Role)}
     return Grant(agent, "main", frozenset(needs), powers)
 

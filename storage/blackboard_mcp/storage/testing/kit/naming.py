@@ -1,4 +1,4 @@
-"""The kit on names: nobody new writes by a name that another's looks like, or that means somebody else."""
+"""Tests of names: no new agent writes under a name that looks like another's, or under a reserved word."""
 
 from __future__ import annotations
 

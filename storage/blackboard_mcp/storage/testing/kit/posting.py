@@ -1,4 +1,4 @@
-"""The kit on posting: batches, edges, threads, idempotency, statuses, and whose change it is."""
+"""Tests of posting: batches, edges, threads, idempotency, statuses, and who may change what."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class PostingTests:
         assert sorted(await at.query(limit=100)) == list(range(1, 41))
         assert [event.seq for event in await at.events()] == list(range(1, 42))
 
-    # Once
+    # Idempotency
 
     async def test_an_idempotency_key_applies_once_and_answers_the_same(self, at: Table) -> None:
         once = Once("try", "digest")
@@ -229,7 +229,7 @@ class PostingTests:
         await at.configure(validation="")
         await at.batch("alice", replace(draft("c"), checked='[{"max_bytes":9}]'))
 
-    # Changing what may change
+    # Changes of items
 
     async def test_the_text_of_an_item_without_key_is_fixed(self, at: Table) -> None:
         a = await at.post("alice", "a")

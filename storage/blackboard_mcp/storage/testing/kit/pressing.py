@@ -1,4 +1,4 @@
-"""The kit on pressure: when it begins, changes and ends, what it counts, and which posts it refuses."""
+"""Tests of pressure: when it begins, changes and ends, what it counts, and which posts it refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGET, HIGH = CONFIG.target_tokens, CONFIG.high_tokens
 
 
 class Judge:
-    """Judges a board, and keeps what it was told."""
+    """Judges the pressure on a board, and keeps what it was given."""
 
     def __init__(self) -> None:
         self.told: list[Pressure] = []
@@ -25,13 +25,17 @@ class Judge:
         return await at.store.judge_pressure(at.board, self.describe)
 
     def describe(self, found: Pressure) -> Wording:
+        """Keeps the figures, and returns a text for the hot issue."""
         self.told.append(found)
         text = f"{found.held_tokens} held"
         return Wording(text, 500, content_hash(text))
 
 
 async def pressed(at: Table, tokens: int = TARGET + 1) -> tuple[Item, Item, Judge]:
-    """A board under pressure: bob doubts a claim of alice's of so many tokens less one."""
+    """Puts a board under pressure; returns alice's claim, bob's critique of it, and the judge.
+
+    The two items have so many `tokens` together.
+    """
     claim = await at.post("alice", "claim", tokens=tokens - 1)
     doubt = await at.post("bob", "no", "CRITIQUE", critiques=claim, tokens=1)
     judge = Judge()
@@ -40,6 +44,7 @@ async def pressed(at: Table, tokens: int = TARGET + 1) -> tuple[Item, Item, Judg
 
 
 async def issue_of(at: Table) -> Item:
+    """Returns the hot issue that reports the pressure."""
     number = (await at.standing()).pressure
     assert number is not None
     return await at.item(number)

@@ -1,4 +1,4 @@
-"""The kit on private items: to everybody but their author they do not exist, by any path."""
+"""Tests of private items: for everybody but their author they do not exist, by any path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..harness import Table, draft
 
 
 async def _secret(at: Table) -> tuple[Item, Item, Item]:
-    """A public item, a private one that replies to it, and another public one."""
+    """Posts a public item, a private reply to it, and another public item, and returns all three."""
     public = await at.post("alice", "public", tags=["open"])
     secret = await at.post(
         "alice", "secret @bob", private=True, key="s:k", tags=["hush"], replies_to=public, importance=5

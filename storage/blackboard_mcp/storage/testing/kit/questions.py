@@ -1,4 +1,4 @@
-"""Conformance: questions that wait for somebody, open work that leaves late and is told of, what was restored."""
+"""Tests of questions that wait for an agent, of open work, which leaves late, and of restored items."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ..harness import HandClock, Table, draft
 
 
 async def wonder(at: Table, text: str = "@bob which port?", agent: str = "alice", **said: object) -> Item:
+    """Posts a question, and returns it."""
     return await at.post(agent, text, "QUESTION", **said)
 
 
 async def seen(at: Table) -> dict[int, Candidate]:
-    """Working memory as a pass sees it."""
+    """Returns working memory as a pass sees it, by item number."""
     told: list[Workspace] = []
 
     def look(space: Workspace) -> Plan:

@@ -1,4 +1,4 @@
-"""The kit on reading: by id, key and version, queries with every condition, pages, figures, attention."""
+"""Tests of reading: by id, key and version, queries with every condition, pages, figures and attention."""
 
 from __future__ import annotations
 

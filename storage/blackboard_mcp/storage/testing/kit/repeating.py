@@ -1,4 +1,4 @@
-"""The kit on idempotency keys: every mutation that takes one applies once, and answers again as it did."""
+"""Tests of idempotency keys: a mutation with a key is applied once, and its repetition gets the same answer."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from .summarising import asked, by, take
 ONCE = Once("try", "digest")
 WEEK = 604_800
 LATE = 20
-"""How many calls are cancelled after their commit before the check is content."""
+"""The number of calls cancelled after their commit that a test needs to see."""
 
 Call = Callable[[Once | None], Awaitable[Any]]
-"""One mutation by carol, with or without a key."""
+"""A mutation by carol, with or without a key."""
 
 
 async def _post(at: Table) -> Call:
@@ -47,7 +47,7 @@ async def _post(at: Table) -> Call:
 
 
 async def _debate(at: Table, op: str) -> Call:
-    """A call in a debate; item 1 is debated, 2 a critique of carol's, and 4 of no matter."""
+    """Returns a call in a debate: item 1 is debated, 2 is carol's critique, and 4 has no part in it."""
     await at.post("alice", "a claim")
     await at.post("carol", "doubtful", "CRITIQUE", critiques=1)
     await at.post("bob", "more doubtful", "CRITIQUE", critiques=1)
@@ -132,7 +132,7 @@ async def _write_summary(at: Table) -> Call:
 
 
 async def _asked(at: Table, *, taken: bool = False, by_carol: bool = False) -> tuple[Asking, int, int | None]:
-    """A request to carol, or by her, and her lease of it."""
+    """Makes a request to carol, or by her; returns the requests, its number, and her lease if she took it."""
     await at.post("alice", "a claim")
     asking = Asking(at)
     number = await (asking.ask("carol", to="bob") if by_carol else asking.ask(to="carol"))
@@ -184,7 +184,7 @@ async def _transact(at: Table) -> Call:
 
 
 async def _group(at: Table, op: str) -> Call:
-    """A call about the group `g` of carol's; of `d` one event is dead."""
+    """Returns a call about carol's groups: `g`, and `d` with one dead letter."""
     await at.post("alice", "a claim")
     store, board = at.store, at.board
     facts = {"event": "item.posted", "type": "FACT"}
@@ -205,7 +205,7 @@ async def _group(at: Table, op: str) -> Call:
 
 SHARING = ("create_group", "change_group", "consume", "retry_dead", "drop_dead", "end_group")
 SILENT = ("subscribe", "unsubscribe", "offer_skills", *SHARING)
-"""What changes no sequence, since no event tells of it, or may not."""
+"""Methods that need not change the sequence, since no event may tell of them."""
 
 
 def _debating(op: str) -> Callable[[Table], Awaitable[Call]]:
@@ -240,11 +240,11 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "decline_request": _decline_request,
     "cancel_request": _cancel_request,
 }
-"""By the name of the store's method, what makes ready for it and gives the call."""
+"""A map from a store method's name to a function that prepares a board and returns the call."""
 
 
 def told(answer: Any) -> Any:
-    """What of an answer must be the same when the call is repeated."""
+    """Returns the parts of an answer that must be equal when the call is repeated."""
     match answer:
         case Posted():
             return [(item.id, item.version, item.text) for item in answer.items], answer.seq, answer.endorsed
@@ -397,7 +397,7 @@ class RepeatingTests:
     async def test_a_cancelled_call_is_whole_or_not_there_and_its_repetition_completes_it(
         self, at: Table
     ) -> None:
-        """Goes on until enough of the cancelled calls were committed all the same: those tell something."""
+        """Repeats until enough cancelled calls were committed all the same, since only those prove something."""
         await at.post("alice", "a claim")
         dice, calls, late = random.Random(7), 0, 0
         while late < LATE and calls < 100 * LATE:

@@ -1,4 +1,4 @@
-"""The kit on retraction: what rests on something withdrawn, invalidated or superseded is told so."""
+"""Tests of retraction: items that rest on a withdrawn, invalidated or superseded item get a notice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .leaving import summary
 
 
 async def rests_on(at: Table, item: Target, agent: str = "alice") -> list[str]:
-    """What the item's notices name, with how each was retracted."""
+    """Returns the id and status in each of the item's retraction notices."""
     return [f"{r.id} {r.status}" for r in (await at.item(item, agent)).retracted]
 
 
 async def doubted(at: Table, agent: str = "alice") -> list[tuple[str | None, tuple[str, ...]]]:
-    """What was told of retractions, in order: the item and whom it concerns."""
+    """Returns the events of retraction notices in order, as pairs of item and agents concerned."""
     return [(e.item, e.concerns) for e in await at.events(agent) if e.event == "item.doubted"]
 
 

@@ -1,4 +1,4 @@
-"""The kit on bytes that are kept for good: counted for who wrote them, and bounded for owners and boards."""
+"""Tests of stored bytes: they are counted for their writers, and bounded for owners and boards."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ..harness import Table, draft
 from .asking import Asking
 
 EACH = 1_000
-"""What a version counts besides what it says."""
+"""The bytes that a version counts in addition to its contents."""
 
 
 def size(item: Item) -> int:
-    """What this version of an item counts."""
+    """Returns the bytes that this version of an item counts."""
     said = [json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in (item.tags, item.metadata)]
     return EACH + sum(len(part.encode()) for part in (item.text, *said))
 
 
 async def stored(at: Table, agent: str) -> int:
+    """Returns the bytes that the agent has stored."""
     return (await at.store.statistics(at.board, agent)).stored_bytes
 
 
 async def refused(at: Table, agent: str, limit: str, **said: Any) -> str:
-    """The message with which a post of the agent is refused, after which nothing is changed."""
+    """Asserts that a post of the agent is refused and changes nothing; returns the message."""
     before = await at.seq(), await stored(at, agent)
     with pytest.raises(QuotaExceeded, match="Nothing was changed") as error:
         await at.post(agent, **({"text": "one more"} | said))

@@ -1,4 +1,4 @@
-"""The kit on subscriptions: whose they are, how their cursors move, and what becomes of those nobody uses."""
+"""Tests of subscriptions: who owns them, how their cursors move, and what becomes of unused ones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ LEASE = 30 * DAY
 
 
 async def held(at: Table, id_or_name: str, agent: str = "alice") -> Subscription:
+    """Returns an agent's subscription; fails if it has none of that id or name."""
     found = await at.store.find_subscription(at.board, agent, id_or_name)
     assert found is not None, f"{agent} holds no {id_or_name}"
     return found
 
 
 async def subscribed(at: Table, name: str = "mine", agent: str = "alice") -> Subscription:
+    """Creates a subscription to facts, and returns it."""
     await at.configure()
     return await at.store.subscribe(at.board, agent, name, {"type": "FACT"})
 
@@ -115,7 +117,7 @@ class SubscriptionTests:
         delivered += [e.seq for e in rest]
         assert delivered == [e.seq for e in await at.events("bob", made.cursor)]
 
-    # Nobody uses it
+    # Unused subscriptions
 
     async def test_what_nobody_uses_expires_and_says_where_it_stood(
         self, at: Table, clock: HandClock

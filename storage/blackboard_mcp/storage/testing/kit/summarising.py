@@ -1,4 +1,4 @@
-"""The kit on requests for summaries: asking, taking with a lease, writing, and what makes them void."""
+"""Tests of requests for summaries: asking, taking with a lease, writing, and what makes them void."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .leaving import seen, summary, thread
 
 
 def by(agent: str, items: list[Item], text: str = "in short") -> NewSummary:
+    """Returns a summary of the items, written by the agent."""
     made = summary(items[0].thread, seen(items), text)
     return NewSummary(
         made.thread, made.seen, made.text, made.tokens, made.sha256, made.importance, agent, "agent"
@@ -23,19 +24,22 @@ def by(agent: str, items: list[Item], text: str = "in short") -> NewSummary:
 
 
 async def asked(at: Table, items: list[Item], wait: int = 60) -> bool:
+    """Asks for a summary of the items' thread; tells whether a request was opened."""
     return await at.store.request_summary(at.board, items[0].thread, seen(items), wait_seconds=wait)
 
 
 async def listed(at: Table) -> list[SummaryRequest]:
+    """Returns the open requests for summaries."""
     return (await at.store.summary_requests(at.board))[0]
 
 
 async def take(at: Table, agent: str, number: int = 1, seconds: float = 30) -> int:
+    """Takes the request on an item's thread, and returns its lease."""
     return (await at.store.take_summary(at.board, agent, number, seconds=seconds))[0].lease
 
 
 async def told(at: Table) -> list[tuple[str, str, object]]:
-    """The events of requests: what, by whom, why."""
+    """Returns the events of requests for summaries: type, agent, and reason."""
     events = await at.events()
     return [
         (e.event.split(".")[1], e.agent, e.data.get("why")) for e in events if e.event.startswith("summary.")

@@ -1,4 +1,4 @@
-"""The kit on what a team shares: its agents see it as the board sees the board, nobody else by any path."""
+"""Tests of items for a team: its agents see them as the board sees public ones, and nobody else does by any path."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..harness import CONFIG, Table, draft
 
 
 async def _teams(at: Table) -> None:
-    """Alice and bob act for acme, carol and dave for other, eve for herself."""
+    """Makes alice and bob act for acme, carol and dave for other; eve acts for herself."""
     for agent, owner in (("alice", "acme"), ("bob", "acme"), ("carol", "other"), ("dave", "other")):
         await at.store.set_owner(agent, owner)
 
 
 async def _shared(at: Table) -> tuple[Item, Item]:
-    """A public item and one that alice's team shares, which replies to it."""
+    """Posts a public item and a reply to it that alice shares with her team, and returns both."""
     await _teams(at)
     public = await at.post("alice", "public")
     return public, await at.post(
@@ -87,7 +87,7 @@ class TeamTests:
         assert (await at.item(note, "bob")).visibility is Visibility.PRIVATE
         assert await at.attention("bob") == ()
         assert shared.id not in [event.item for event in await at.events("bob")]
-        # Its author loses it like everybody who leaves.
+        # The author loses sight of it like every agent that leaves the team.
         await at.store.set_owner("alice", "alice")
         assert not await at.sees("alice", shared)
         assert (await at.item(shared, "eve")).author == "alice"
@@ -126,7 +126,7 @@ class TeamTests:
             ["of the board"],
         ]
         assert len({shared.number, ours.number, theirs.number, own.number, mine.number}) == 5
-        # A post that does not say where goes to what the agent reads there.
+        # A post without a visibility goes to the entry that the agent reads under that key.
         for agent, number in (("bob", ours.number), ("alice", mine.number), ("eve", shared.number)):
             said = replace(draft(f"by {agent}", key="k"), visibility=None)
             written = (await at.batch(agent, said)).items[0]

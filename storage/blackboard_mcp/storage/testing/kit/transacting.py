@@ -1,4 +1,4 @@
-"""The kit on transactions: what was read is validated whole, and everything is applied or nothing."""
+"""Tests of transactions: all reads are checked, and either everything is applied or nothing."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ async def transact(
     once: Once | None = None,
     ack: Sequence[Handle] = (),
 ) -> Committed:
+    """Makes a transaction, and returns its result."""
     transaction = Transaction(reads or {}, writes, debates, "g" if ack else "", tuple(ack))
     return await at.store.transact(at.board, agent, transaction, config=CONFIG, once=once)
 
 
 async def moved(at: Table, agent: str, reads: Reads, *writes: Draft, **more: Any) -> dict[str, int]:
-    """What a conflict names; an `AssertionError` when there is none, or when it changed something."""
+    """Returns what a conflict names as changed; fails if there is no conflict or something was changed."""
     before = await at.store.find_board(at.board), await at.events(agent)
     with pytest.raises(Conflict) as told:
         await transact(at, agent, reads, *writes, **more)
@@ -49,6 +50,7 @@ async def moved(at: Table, agent: str, reads: Reads, *writes: Draft, **more: Any
 
 
 def call(op: str, target: Target, **more: Any) -> DebateCall:
+    """Returns a call in the debate about an item."""
     return DebateCall(DebateOp(op), number(target), **more)
 
 
@@ -354,7 +356,7 @@ class TransactionTests:
         assert await at.state(root) == "OPEN"
 
     async def test_of_two_that_read_the_same_one_is_refused(self, handles: tuple[Table, Table]) -> None:
-        """Write skew: each reads both and writes one; run one after the other, the second would not write."""
+        """This is write skew: both read both entries and each writes one, so either must refuse after the other."""
         one, two = handles
         for n in range(10):
             await one.batch("alice", draft("on", key=f"a{n}"), draft("on", key=f"b{n}"))

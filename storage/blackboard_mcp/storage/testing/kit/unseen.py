@@ -1,4 +1,4 @@
-"""The kit on what agents were not shown yet: what counts, what is bounded, and what is kept of what they were."""
+"""Tests of changes not shown to an agent yet: which count, how many, and what is kept of those that it was shown."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ _END = 1 << 62
 
 
 async def log(at: Table, agent: str, look: int = 0) -> Log:
+    """Returns an empty page of the log, for its `attention` and `look`."""
     return await at.store.log(at.board, agent, _END, 1, look=look)
 
 
 async def unseen(at: Table, agent: str, look: int = 0) -> list[int]:
+    """Returns the sequences of the changes that the agent was not shown."""
     return [seq for seq, _ in (await log(at, agent, look)).attention.fresh]
 
 
 async def shown(at: Table, agent: str, look: Look) -> None:
+    """Records what the agent was shown."""
     await at.store.record_activity(at.board, {}, {}, {agent: look})
 
 

@@ -1,4 +1,4 @@
-"""The kit on use: what a policy is told of who read what, and when agents were last there."""
+"""Tests of use: what a policy learns about readers of items, and when agents were last active."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..harness import HandClock, Table
 
 
 async def candidates(at: Table) -> dict[int, Candidate]:
-    """Working memory as a pass sees it."""
+    """Returns working memory as a pass sees it, by item number."""
     seen: list[Candidate] = []
 
     def look(space: Workspace) -> Plan:
@@ -22,6 +22,7 @@ async def candidates(at: Table) -> dict[int, Candidate]:
 
 
 async def used(at: Table) -> dict[int, tuple[int, datetime | None]]:
+    """Returns the number of reads and the last one, by item number."""
     return {number: (c.reads, c.last_read) for number, c in (await candidates(at)).items()}
 
 

@@ -1,4 +1,4 @@
-"""The kit on entries: dense versions, expected versions, old versions, and the core."""
+"""Tests of entries: versions without gaps, expected versions, old versions, and the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kit on whom agents act for, and on votes: each owner has one, on one version, and the author's has none."""
+"""Tests of owners and votes: each owner has one vote on a version, and the author's owner has none."""
 
 from __future__ import annotations
 

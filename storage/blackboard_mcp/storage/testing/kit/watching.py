@@ -1,4 +1,4 @@
-"""The kit on watching: by topic, and what ends it: unwatching, a lease, a debate that expires."""
+"""Tests of watching: items and topics, and its end by unwatching, a lease, or a debate that expires."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ DAY = 86_400
 
 
 async def standing(at: Table, agent: str) -> list[str]:
+    """Returns the topics that the agent watches."""
     return [watch.topic for watch in await at.store.watches(at.board, agent)]
 
 
 async def waived(at: Table, target: Item) -> set[tuple[str, str]]:
-    """Who owes nothing more in the newest debate on the item, and why."""
+    """Returns who was let off in the newest debate on the item, as pairs of agent and reason."""
     debate = (await at.debate(target)).debate
     return {(o.agent, o.reason) for o in debate.obligations if o.state is ObligationState.WAIVED}
 

@@ -1,4 +1,4 @@
-"""The steps of a walk that argue: debates, votes, watches, and what lapses by time."""
+"""The steps of a walk that concern debates: votes, watches, and what lapses by time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from .invariants import Invariants
 from .walking import AGENTS, agents, near, often_none
 
 TOPICS = ("type:FACT", "type:CRITIQUE", "type:PLAN", "key:k:*", "key:k:a", "thread:")
-"""What is watched; of threads the number follows."""
+"""Topics that agents watch; after `thread:` a number follows."""
 
 
 WATCHERS = ("acknowledge", "confirm")
-"""What who watches a debate owes it."""
+"""The duties of agents that watch a debate."""
 DECIDERS = ((), (), (), ("alice",), ("bob", "carol"))
 
 
 class Debating(Invariants):
-    """What agents do in debates."""
+    """The steps of agents in debates."""
 
     @rule(agent=agents, back=near)
     def acknowledge(self, agent: str, back: int) -> None:
@@ -27,7 +27,7 @@ class Debating(Invariants):
 
     @rule(place=near)
     def judge(self, place: int) -> None:
-        """An acknowledgement by one who owes it."""
+        """An agent that owes an acknowledgement gives it."""
         owed = [(a, n) for a in AGENTS for n, duty in sorted(self.model.owed_by(a)) if duty == "acknowledge"]
         if owed:
             agent, n = owed[place % len(owed)]
@@ -35,7 +35,7 @@ class Debating(Invariants):
 
     @rule(agent=agents, back=near)
     def withdraw(self, agent: str, back: int) -> None:
-        """A critique taken back, every other time one of an open debate by its author."""
+        """A critique is withdrawn, every other time one of an open debate by its author."""
         n = self.pick(back)
         standing = [c for debate in self.model.open_debates() for c in self.model.stand(debate)]
         if standing and back % 2:
@@ -74,7 +74,7 @@ class Debating(Invariants):
 
     @rule(place=near, outcome=st.sampled_from(["stands", "falls"]), agree=st.booleans(), ask=agents)
     def decide_as_a_party(self, place: int, outcome: str, agree: bool, ask: str) -> None:
-        """A critic decides, and perhaps somebody confirms it."""
+        """A critic decides a debate, and sometimes another agent confirms it."""
         debates = [d for d in self.model.open_debates() if self.model.stand(d)]
         if not debates:
             return
@@ -88,7 +88,7 @@ class Debating(Invariants):
 
     @rule(agent=agents, back=near, to=near, amend=often_none)
     def concede(self, agent: str, back: int, to: int, amend: bool) -> None:
-        """An item given up, more often than not one that is debated, by its author."""
+        """An item is conceded, more often than not one in debate by its author."""
         debates = self.model.open_debates()
         n, other = self.pick(back), self.pick(to) if amend else None
         if debates and back % 2 == 0:
@@ -107,7 +107,7 @@ class Debating(Invariants):
 
     @rule(agent=agents, back=near)
     def unwatch(self, agent: str, back: int) -> None:
-        """A debate watched no more, every other time by one who owes it something."""
+        """An agent ends its watch, every other time one that owes something in a debate."""
         n = self.pick(back)
         owed = [(a, item) for a in AGENTS for item, duty in sorted(self.model.owed_by(a)) if duty in WATCHERS]
         if owed and back % 2:
@@ -121,7 +121,7 @@ class Debating(Invariants):
 
     @rule(place=near, approve=st.booleans(), quorum=st.sampled_from([1, 1, 2]), stays=st.booleans())
     def vote_out(self, place: int, approve: bool, quorum: int, stays: bool) -> None:
-        """All agents on one open debate, one after the other, until it is closed."""
+        """All agents vote in one open debate, one after the other, until it is closed."""
         debates = self.model.open_debates()
         if not debates:
             return
@@ -138,7 +138,7 @@ class Debating(Invariants):
 
     @rule(agent=agents, topic=st.sampled_from(TOPICS), back=near, ends=often_none)
     def follow(self, agent: str, topic: str, back: int, ends: bool) -> None:
-        """A topic watched, or one of those that are watched no more."""
+        """An agent begins to watch a topic, or ends a standing watch."""
         topic += str(self.pick(back)) if topic == "thread:" else ""
         if not ends:
             self.both("follow", self.at.follow(agent, topic), lambda m: m.follow(agent, topic))
@@ -155,7 +155,7 @@ class Debating(Invariants):
         ),
     )
     def arrange(self, agent: str, owner: str, law: tuple[int, int, int, int] | None) -> None:
-        """Something that changes who counts, and no item."""
+        """The board's settings or an agent's owner change, but no item does."""
         if law is not None:
             self.legislate(*law)
         else:
@@ -165,7 +165,7 @@ class Debating(Invariants):
     def legislate(
         self, quorum: int, lease: int, expiry: int, presence: int = 900, patience: int = 604_800
     ) -> None:
-        """Other settings of the board."""
+        """Changes settings of the board."""
         self.catch_up()
         call = self.at.configure(
             quorum=quorum,
@@ -182,7 +182,7 @@ class Debating(Invariants):
         there=st.sampled_from([None, *AGENTS]),
     )
     def lapse(self, seconds: int, law: tuple[int, ...] | None, there: str | None) -> None:
-        """Time goes by, and what ends by time ends; under a law that ends something, or whatever stands."""
+        """Time passes, and what ends by time ends. `law` are settings to set first, `None` keeps the present ones."""
         if law is not None:
             self.legislate(0, *law)
             self.catch_up()

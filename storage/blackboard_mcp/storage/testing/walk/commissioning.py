@@ -1,4 +1,4 @@
-"""Rules of the walk on summaries that agents are asked for, take and write."""
+"""The steps of a walk that concern requests for summaries: agents are asked, take one and write it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .walking import agents, near
 
 
 class Commissioning(Debating):
-    """What agents do about summaries; see `BoardMachine`."""
+    """The steps of agents on summaries; see `BoardMachine`."""
 
     @rule(
         agent=agents,
@@ -22,7 +22,7 @@ class Commissioning(Debating):
         do=st.sampled_from(["ask", "ask take", *3 * ["ask take write"], "take", "write", "stale"]),
     )
     def commission(self, agent: str, back: int, drop: int, do: str) -> None:
-        """An agent is asked for a summary, takes it, writes it, or what of these `do` says."""
+        """Does what `do` names: an agent is asked for a summary, takes the request, or writes it."""
         if not self.seen:
             return
         number = self.pick(back)
@@ -36,7 +36,7 @@ class Commissioning(Debating):
             self.write_up(agent, number, "stale" in do)
 
     def ask_for(self, number: int, drop: int) -> int:
-        """Asks for a summary of the thread of an item, whose number it returns."""
+        """Asks for a summary of an item's thread, and returns the thread's number."""
         thread = self.model.things[number].thread
         sources = [t for t in self.model.things.values() if t.thread == thread and t.zone == "working"]
         chosen = [t.number for t in sources if not t.private and t.type != "CONSTRAINT"]
@@ -51,6 +51,7 @@ class Commissioning(Debating):
         return thread
 
     def take_on(self, agent: str, number: int) -> None:
+        """Makes an agent take the request on an item's thread."""
         self.catch_up()
         now = {n: item.seq for n, item in self.seen.items()}
         taken: list[int] = []
@@ -65,7 +66,7 @@ class Commissioning(Debating):
             self.model.asked[taken[0]].lease = got[0].lease
 
     def write_up(self, agent: str, number: int, stale: bool) -> None:
-        """The agent writes what it took, or under a token that is not the last one."""
+        """Makes an agent write the summary, with `stale` under an outdated token."""
         self.catch_up()
         now = {n: item.seq for n, item in self.seen.items()}
         wanted = [(t, a) for t, a in self.model.asked.items() if t == number or number in a.stamps]

@@ -1,4 +1,4 @@
-"""The steps of a walk that ask for agreement and give it."""
+"""The steps of a walk in which authors ask for agreement, and others give it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIT = ("FACT", "HYPOTHESIS", "PLAN", "CONSTRAINT", "HOT_ISSUE")
 
 
 class Consenting(Invariants):
-    """Authors ask others to agree, who do or stay away."""
+    """The steps in which authors ask others to agree, who then agree or stay away."""
 
     @rule(
         agent=st.sampled_from([None, None, None, None, None, *AGENTS]),
@@ -38,7 +38,7 @@ class Consenting(Invariants):
         willing: int,
         away: bool,
     ) -> None:
-        """The author of an item asks, or sometimes anybody about anything; some of those asked agree at once."""
+        """The author of an item asks for agreement, or sometimes any agent; some of those asked agree at once."""
         fit = [
             t
             for t in self.model.things.values()
@@ -66,7 +66,7 @@ class Consenting(Invariants):
         self.agree(place, away)
 
     def agree(self, place: int, away: bool) -> None:
-        """One who was asked agrees; or all stay away for long but one."""
+        """One of the agents asked agrees; or with `away`, time passes in which only the asker is active."""
         owed = [(a, n) for a in AGENTS for n, duty in sorted(self.model.owed_by(a)) if duty == "agree"]
         if not owed:
             return

@@ -1,8 +1,8 @@
-"""A workload of transactions that contend for a few keys, and leave a record of each.
+"""A workload of transactions that contend for a few keys, with a record of each.
 
-Bank transfers, pairs of which one must stay on, counters, locks that are taken and deleted, slots of which
-there may be so many and no more (nothing but a glob guards them), statuses read by sequence, audits. Each
-holds an invariant that only serialisable transactions keep; `invariants` says which broke at the end.
+It consists of bank transfers, pairs of which one must stay on, counters, locks that are taken and deleted, slots with
+a limited number (guarded by a glob only), statuses read by sequence, and audits. Each has an invariant that only
+serialisable transactions keep; `invariants` returns those that are broken at the end.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .serialising import History, Read, Record, Write
 BOARD = "contended"
 _ACCOUNTS, _EACH, _PAIRS, _LOCKS, _SLOTS = 4, 100, 2, 3, 4
 THINK_SECONDS = 0.002
-"""How long a caller thinks at most between its reads and its writes, so that others come between."""
+"""Most seconds between a caller's reads and its writes, so that other callers come between."""
 
 
 async def set_up(store: BoardStore) -> int:
-    """Makes the board with what the workload starts from; its sequence then, and no record of it."""
+    """Creates the board, and returns its sequence."""
     await store.ensure_board(BOARD, "kit", CONFIG)
     return 1
 
 
 class Contender:
-    """One caller: `run` does so many transactions, one after the other, and gives each record to `told`."""
+    """One caller: `run` makes transactions one after the other, and gives a record of each to `told`."""
 
     def __init__(
         self, store: BoardStore, agent: str, chance: random.Random, told: Callable[[Record], Any]
@@ -48,6 +48,7 @@ class Contender:
         self._writes: list[Write] = []
 
     async def run(self, transactions: int) -> None:
+        """Makes so many transactions, each of a random kind."""
         kinds: list[Callable[[], Awaitable[None]]] = [
             *(self._transfer, self._pair, self._count, self._lock, self._slot, self._flag, self._audit)
         ]
@@ -87,7 +88,7 @@ class Contender:
         self._saw.append(Read(glob, None, page.seq, {key: _cell(item) for key, item in there.items()}))
         return there
 
-    # What callers do
+    # Transactions of callers
 
     async def _transfer(self) -> None:
         source, target = (f"account:{n}" for n in self._chance.sample(range(_ACCOUNTS), 2))
@@ -98,7 +99,7 @@ class Contender:
             self._writes.append(Write(key, str((_EACH if item is None else int(item.text)) + change)))
 
     async def _pair(self) -> None:
-        """At least one of two stays on: each caller looks at both and switches one."""
+        """Reads both switches of a pair and changes one, so that at least one of them is on."""
         n = self._chance.randrange(_PAIRS)
         names = [f"pair:{n}:a", f"pair:{n}:b"]
         on = [item is None or item.text == "on" for item in await self._read(*names)]
@@ -110,13 +111,13 @@ class Contender:
         self._writes.append(Write("counter", str(1 if item is None else int(item.text) + 1)))
 
     async def _lock(self) -> None:
-        """Taken where it is free, given back by whoever finds it taken."""
+        """Takes a lock that is free, or frees one that is taken."""
         key = f"lock:{self._chance.randrange(_LOCKS)}"
         (item,) = await self._read(key)
         self._writes.append(Write(key, self._agent) if item is None else Write(key))
 
     async def _slot(self) -> None:
-        """A new slot where the glob shows room, else one is given up; no key of it is read."""
+        """Takes a new slot if the glob shows room, else frees one; no slot's key is read."""
         there = await self._matching("slot:*")
         free = [f"slot:{n}" for n in range(3 * _SLOTS) if f"slot:{n}" not in there]
         if len(there) < _SLOTS:
@@ -125,7 +126,10 @@ class Contender:
             self._writes.append(Write(self._chance.choice(sorted(there))))
 
     async def _flag(self) -> None:
-        """Resolved once, then begun anew, with a tally beside it: the version alone would not tell."""
+        """Sets a flag's status to RESOLVED and counts that in a tally, or writes the flag anew.
+
+        Resolving changes no version, so only a read by sequence notices it.
+        """
         (flag,) = await self._read("flag", by_seq=True)
         (tally,) = await self._read("tally")
         if flag is None or flag.status is Status.RESOLVED:
@@ -152,7 +156,7 @@ def _draft(write: Write) -> Draft:
 
 
 def invariants(history: History) -> list[str]:
-    """What no serial history of the workload does, and this one did; and what is off in it altogether."""
+    """Returns sentences on what no serial history of the workload could do, and on other problems of the records."""
     problems = list(history.problems)
 
     def number(key: str, default: int = 0) -> int:

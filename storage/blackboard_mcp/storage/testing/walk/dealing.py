@@ -1,4 +1,4 @@
-"""The steps of a walk that do several things at once: writes and a debate's operation, if what was read stands."""
+"""The steps of a walk that make transactions: writes and a call in a debate, if what was read is unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .walking import agents, near
 
 
 class Dealing(Invariants):
-    """Transactions: what a model does in turn the store does at once, or not at all."""
+    """The steps with transactions: the model makes the changes one by one, the store all at once or none."""
 
     @rule(
         agent=agents,
@@ -26,7 +26,7 @@ class Dealing(Invariants):
         stale=st.sampled_from([False, False, False, True]),
     )
     def deal(self, agent: str, back: int, ahead: int, op: str, fresh: bool, entry: bool, stale: bool) -> None:
-        """A critique, what leans on it, and perhaps an entry; then something in a debate about old or new."""
+        """Posts a critique, an item that rests on it, and sometimes an entry; then makes a call in a debate."""
         target, other = self.pick(back), self.pick(ahead)
         self.calls += 1
         words = f"deal {self.calls}"

@@ -1,4 +1,4 @@
-"""The steps of a walk that find again what was found: in the same words, or with something in them changed."""
+"""The steps of a walk that repeat earlier findings, in other spelling or with a change of meaning."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ RESPELT: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace(" ", "\n  "),
     lambda text: f"{text}.",
 )
-"""What is the same finding still."""
+"""Changes of a text that leave it the same finding."""
 CHANGED: tuple[Callable[[str], str], ...] = (
     lambda text: f"{text}?",
     lambda text: f"not {text}",
     lambda text: f"{text} by half",
     lambda text: f"{text}²",
 )
-"""What is another finding."""
+"""Changes of a text that make it another finding."""
 
 
 class Finding(Invariants):
-    """What agents find that others found before them."""
+    """The steps in which agents repeat findings of others."""
 
     @rule(
         agent=agents,

@@ -1,6 +1,6 @@
-"""What the plain model knows of support and retraction: who says the same, and what rests on what.
+"""The plain model's part on support and retraction: which items say the same, and what rests on what.
 
-Like the rest of the model it shares no code with the stores, and is written for reading, not for speed.
+Like the rest of the model it shares no code with the stores, and is written to be read, not to be fast.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Edges = Iterable[tuple[str, int]]
 
 
 def spelt(text: str) -> str:
-    """A text of the walk without its spelling: the walk uses no units and no mixed case."""
+    """Returns a text in a normal spelling; the walk uses no units and no mixed case."""
     plain = " ".join(text.lower().split())
     return plain[:-1] if plain.endswith(".") and not plain.endswith(("..", " .", "?.")) else plain
 
 
 class Footing(Pacts):
-    """The part of the model about findings found again and about what was retracted."""
+    """The part of the model about repeated findings and retracted items."""
 
     things: dict[int, Any]
     edges: set[tuple[int, str, int]]
@@ -41,7 +41,7 @@ class Footing(Pacts):
         """By item, what it rests on that was retracted; false where it merely supports it."""
 
     def fallen(self, number: int) -> bool:
-        """Withdrawn, invalidated, or superseded by its own author for all to see."""
+        """Tells whether the item is withdrawn, invalidated, or superseded by its own author for all to see."""
         thing = self.things[number]
         return (
             thing.status in FALLEN
@@ -56,15 +56,17 @@ class Footing(Pacts):
         )
 
     def given_up(self, number: int) -> bool:
-        """Its author agreed that another's item supersedes it."""
+        """Tells whether the item's author agreed that another author's item supersedes it."""
         return any(kind == "supersedes" and target == number for _, kind, target in self.agreed)
 
-    # What is said again
+    # Repeated posts
 
     def versions(self, number: int) -> int:
+        """Returns the number of versions of the item, without tombstones."""
         return sum(bool(text) for text in self.things[number].texts)
 
     def owing_to(self, agent: str, number: int) -> bool:
+        """Tells whether the agent owes something to the item in a debate."""
         return any(
             who == agent and item == number and state == "outstanding"
             for debate in self.debates
@@ -78,7 +80,7 @@ class Footing(Pacts):
     def said_before(
         self, agent: str, text: str, type_: str, said: Sequence[tuple[str, int]], *, private: bool
     ) -> int | None:
-        """The newest item of the agent that says just this, while all is as it was."""
+        """Returns the newest item of the agent with just this content, if nothing has changed since; else `None`."""
         for number, thing in sorted(self.things.items(), reverse=True):
             words = thing.texts[-1]
             finding = type_ in FINDINGS and not private
@@ -105,7 +107,10 @@ class Footing(Pacts):
         return None
 
     def replaced(self, number: int) -> bool:
-        """Superseded by its own author in sight of all who see it, or with the author's agreement."""
+        """Tells whether the item is superseded.
+
+        It is if its own author superseded it for all who see it, or agreed that another's item does.
+        """
         thing = self.things[number]
         return self.given_up(number) or any(
             kind == "supersedes"
@@ -118,7 +123,7 @@ class Footing(Pacts):
     # Findings
 
     def found_before(self, agent: str, text: str, type_: str, said: Sequence[tuple[str, int]]) -> int | None:
-        """The oldest finding of somebody else that says this already."""
+        """Returns the oldest finding of another agent that says the same; else `None`."""
         if type_ not in FINDINGS or any(kind not in QUIET for kind, _ in said):
             return None
         for number, thing in sorted(self.things.items()):
@@ -137,12 +142,13 @@ class Footing(Pacts):
         return None
 
     def endorse(self, agent: str, number: int) -> None:
+        """Notes that the agent said the same as the item."""
         agents = self.endorsed.setdefault(number, [])
         if agent not in agents:
             agents.append(agent)
 
     def opponents(self, number: int) -> set[str]:
-        """Owners, not agents."""
+        """Returns the owners that oppose the item."""
         found = set()
         for source, kind, target in self.edges:
             thing = self.things[source]
@@ -160,7 +166,7 @@ class Footing(Pacts):
         return found - {self.owner(self.things[number].author)}
 
     def supporters(self, number: int) -> set[str]:
-        """Owners, not agents."""
+        """Returns the owners that support the item."""
         found = {self.owner(agent) for agent in self.endorsed.get(number, ())}
         for source, kind, target in self.edges:
             thing = self.things[source]
@@ -171,12 +177,15 @@ class Footing(Pacts):
     # Retraction
 
     def hears(self, via: int, number: int) -> bool:
-        """Whether a notice may go from `via` to the item."""
+        """Tells whether a retraction notice may pass from item `via` to the item."""
         one, other = self.things[via], self.things[number]
         return not one.private or (other.private and other.author == one.author)
 
     def mark(self, number: int, source: int, leaning: bool) -> None:
-        """Gives an item a notice, and passes it on when it is news."""
+        """Gives an item a retraction notice on `source`, and passes it on if it is new.
+
+        `leaning` is true if the item depends on what gave the notice, false if it only supports that.
+        """
         if number == source or (number, "supersedes", source) in self.edges:
             return
         known = self.notices.setdefault(number, {})
@@ -187,6 +196,7 @@ class Footing(Pacts):
             self.pass_on(source, number)
 
     def pass_on(self, source: int, via: int) -> None:
+        """Gives a retraction notice on `source` to the items that rest on item `via`."""
         for citing, kind, target in sorted(self.edges):
             if target == via and (kind in LEANING or (kind == "supports" and via == source)):
                 if self.hears(via, citing):
@@ -195,11 +205,12 @@ class Footing(Pacts):
                 self.mark(target, source, True)
 
     def retract(self, number: int) -> None:
+        """Ends the agreement to a retracted item, and gives notice to the items that rest on it."""
         self.end_pact(number)
         self.pass_on(number, number)
 
     def cite(self, number: int, said: Edges, *, aware: bool = False) -> None:
-        """What by new edges rests on something that was retracted before."""
+        """Gives retraction notices to items that rest, by new edges, on something retracted before."""
         for kind, target in said:
             if kind in (*LEANING, "supports") and self.hears(target, number):
                 if self.fallen(target) and not aware:

@@ -1,8 +1,8 @@
-"""The store's own operations on one connection in memory, in the caller's thread.
+"""A store whose operations run on one connection in memory, in the caller's thread.
 
-What a walk of many thousand steps needs: a call costs its statements and no hop to another thread, and
-nothing runs beside it. Transactions are begun, committed and undone as in the engine; what the engine
-adds (groups, threads, processes, deadlines) is not here and is tested by itself.
+It serves walks of many thousand steps: a call costs only its statements and no change of threads, and nothing runs
+beside it. Transactions begin, commit and roll back as in the engine. What the engine adds (groups, threads, processes,
+deadlines) is not here and has tests of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 
 
 class InlineEngine:
-    """One call at a time; waiting for a change ends at once."""
+    """An engine that runs one call at a time; waiting for a change ends at once."""
 
     def __init__(self) -> None:
         self._raw = driver.connect(":memory:")
@@ -57,5 +57,5 @@ class InlineEngine:
 
 
 def inline_store(clock: Clock) -> SqlBoardStore:
-    """An empty store of that kind."""
+    """Returns an empty store of that kind."""
     return SqlBoardStore(cast(Engine, InlineEngine()), clock)

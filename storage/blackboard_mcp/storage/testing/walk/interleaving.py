@@ -1,7 +1,7 @@
-"""Transactions of two agents, interleaved in any order, against a plain model that says what each must do.
+"""Interleaved transactions of two agents, compared with a plain model that says what each must do.
 
-The model knows when a transaction must be refused, for what, and what stands after it; it shares no code with
-the store.
+The model knows when a transaction must be refused, for which names, and the state after it; it shares no code with the
+store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GLOBS = ["a:*", "**", "a:1**", "*:1", BOARD]
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands under a key of one owner, in the model."""
+    """An entry in the model, under one key of one owner."""
 
     number: int = 0
     version: int = 0
@@ -37,18 +37,18 @@ class Entry:
 
 @dataclass
 class Open:
-    """A transaction that has not been committed: what it read, and what it will write."""
+    """A transaction that is not committed yet: what it read, and what it will write."""
 
     reads: dict[str, int | Since] = field(default_factory=dict)
     writes: list[tuple[str, str | None, str | None, int | None, bool]] = field(default_factory=list)
 
 
 class Refused(Exception):
-    """The model says: refused, and not for what moved."""
+    """The model refuses the transaction, but not for a changed read."""
 
 
 class Model:
-    """A board as a serial program would keep it: entries by owner and key, and a count of events each may see."""
+    """A board as a serial program would keep it: entries by owner and key, and a count of events."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, str], Entry] = {}
@@ -57,11 +57,12 @@ class Model:
         self.seen: dict[str, int] = dict.fromkeys(AGENTS, 1)
 
     def shown(self, agent: str, key: str) -> Entry:
-        """What reading the key shows: what is live before what is not, one's own before the shared."""
+        """Returns what reading the key shows: live entries come first, then the agent's own before shared ones."""
         both = [self.entries.get((owner, key), Entry()) for owner in (agent, "")]
         return next((e for e in both if e.live), next((e for e in both if e.version), Entry()))
 
     def moved(self, agent: str, given: Open) -> dict[str, int]:
+        """Returns the reads that have changed, with their present version or sequence."""
         found: dict[str, int] = {}
         wide: dict[str, int] = {}
         for name, read in given.reads.items():
@@ -85,10 +86,10 @@ class Model:
         return wide | found
 
     def commit(self, agent: str, given: Open) -> dict[str, int]:
-        """What moved; empty when it was applied.
+        """Commits the transaction, and returns the reads that have changed; if there are any, nothing is applied.
 
         Raises:
-            Refused: it cannot be applied, whatever moved.
+            Refused: it cannot be applied, whatever has changed.
         """
         moved = self.moved(agent, given)
         trial = Model()
@@ -116,6 +117,7 @@ class Model:
         return {}
 
     def apply(self, place: tuple[str, str], text: str | None, status: str | None) -> None:
+        """Applies one write to an entry."""
         entry = self.entries.get(place, Entry())
         if text is not None:
             self.seq += 2 if entry.version and not entry.live else 1
@@ -135,7 +137,7 @@ class Model:
 
 
 Step = tuple[str, str, str, str]
-"""What is done, by whom, to which key or glob, and how."""
+"""A step: the operation, the agent, the key or glob, and the manner."""
 
 _PER_AGENT: list[tuple[str, str, str]] = [
     *(("read", key, "version") for key in KEYS * 2),
@@ -153,14 +155,14 @@ steps = st.lists(
     min_size=20,
     max_size=60,
 )
-"""Mostly short transactions, with changes between their reads and their ends."""
+"""Mostly short transactions, with other changes between their reads and their ends."""
 
 
 async def interleave(at: Table, taken: list[Step]) -> int:
-    """Takes the steps on an empty board, each checked against the model; how many transactions were committed.
+    """Takes the steps on an empty board, each compared with the model; returns the number of commits.
 
     Raises:
-        AssertionError: the store did what the model does not.
+        AssertionError: the store did something else than the model.
     """
     model, committed = Model(), 0
     await at.configure()
@@ -191,6 +193,7 @@ async def interleave(at: Table, taken: list[Step]) -> int:
 
 
 async def read(at: Table, model: Model, agent: str, mine: Open, key: str, *, by_seq: bool) -> None:
+    """Reads a key in the store and the model, and adds the read to the transaction."""
     found = await at.store.read(at.board, agent, [], [key])
     entry = model.shown(agent, key)
     assert [same(item) for item in found.items] == ([told(entry)] if entry.live else [])
@@ -198,6 +201,7 @@ async def read(at: Table, model: Model, agent: str, mine: Open, key: str, *, by_
 
 
 async def match(at: Table, model: Model, agent: str, mine: Open, glob: str) -> None:
+    """Queries a glob in the store and the model, and adds the read to the transaction."""
     page = await at.store.query(at.board, agent, ItemQuery(key=None if glob == BOARD else glob, zone=None))
     live = [
         entry
@@ -209,6 +213,7 @@ async def match(at: Table, model: Model, agent: str, mine: Open, glob: str) -> N
 
 
 async def commit(at: Table, model: Model, agent: str, mine: Open) -> bool:
+    """Commits the transaction in the store and the model; tells whether it was committed."""
     expected: dict[str, int] | None
     try:
         expected = model.commit(agent, mine)
@@ -232,6 +237,7 @@ async def commit(at: Table, model: Model, agent: str, mine: Open) -> bool:
 
 
 def made(key: str, text: str | None, status: str | None, expected: int | None, private: bool) -> Draft:
+    """Returns the draft of a write."""
     written = draft(
         text,
         key=key,
@@ -244,8 +250,10 @@ def made(key: str, text: str | None, status: str | None, expected: int | None, p
 
 
 def same(item: Item) -> tuple[int, int, str, str]:
+    """Returns an item in the form of `told`."""
     return item.number, item.version, item.text, str(Status(item.status))
 
 
 def told(entry: Entry) -> tuple[int, int, str, str]:
+    """Returns an entry's number, version, text and status."""
     return entry.number, entry.version, entry.text, entry.status

@@ -1,7 +1,7 @@
-"""What must hold of a board after every step of a walk, checked by the names of the design (I1, I3, …).
+"""The invariants of a board, checked after every step of a walk under the names of the design (I1, I3, …).
 
-After a step those items are read that the log says it touched, and their neighbours; every few steps, and at
-the end, all of them, so that what changes without a line in the log is seen as well.
+After a step it reads the items that the log says were changed, and their neighbours. Every few steps, and at the end,
+it reads all items, so that changes without an event are found as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .walking import AGENTS, GONE, Walker
 
 @dataclass(frozen=True)
 class Sight:
-    """A board as it is read after a step: items by agent, and what the guard holds."""
+    """A board as read after a step: items by agent, and what the guard protects."""
 
     founds: list[Found]
     board: Board
@@ -36,11 +36,11 @@ class Sight:
 
 WAIVED = "obligation.waived"
 WHOLE = 5
-"""Every so many steps all items are read."""
+"""The number of steps after which all items are read."""
 
 
 class Invariants(Walker):
-    """Holds the store against the model and against its own log."""
+    """Compares the store with the model and with its own log."""
 
     def teardown(self) -> None:
         try:
@@ -51,7 +51,7 @@ class Invariants(Walker):
             super().teardown()
 
     def catch_up(self) -> None:
-        """Reads the part of the log not seen yet, merged over the agents, into `recent`, and folds it."""
+        """Reads the new part of the log, merged over all agents, into `recent`, and applies its events."""
 
         async def ask() -> list[Log]:
             return [await self.store.log(self.at.board, agent, len(self.log), 10_000) for agent in AGENTS]
@@ -72,7 +72,10 @@ class Invariants(Walker):
             self.apply(merged[seq])
 
     def concerned_lately(self, type_: EventType) -> list[int]:
-        """Items of events of a type within the board's time and its events of agents, the newest first."""
+        """Returns items of recent events of a type, the newest first.
+
+        An event is recent within the board's `restored_seconds` and `restored_events`.
+        """
         config, now = self.run(self.at.standing()).config, self.clock.now()
         acts = [e.seq for e in self.log if e.agent != "system"]
         after = acts[-config.restored_events - 1] if len(acts) > config.restored_events else 0
@@ -81,8 +84,10 @@ class Invariants(Walker):
         return list(dict.fromkeys(number_of(event) for event in recent))
 
     def back_lately(self) -> set[int]:
-        """What came back from the archive within the board's time and its events of agents, as far as there is room:
-        first for what everybody sees, the newest first, and not when its time to live is over."""
+        """Returns items recently restored from the archive that no pass may take, as far as there is room for them.
+
+        Public items get room first, the newest first; items whose time to live is over get none.
+        """
         config, now = self.run(self.at.standing()).config, self.clock.now()
         back = self.concerned_lately(EventType.ITEM_RESTORED)
         items = self.items(self.look(set(back)), set(back)) if back else {}
@@ -95,9 +100,12 @@ class Invariants(Walker):
         return {n for n in stays if (until := items[n].expires_at) is None or until > now}
 
     def grounds(self) -> set[int]:
-        """What live members of open debates cite and nothing else keeps, then what critiques and answers cite of
-        debates that were settled lately, as far as there is room: first what everybody sees, the most important first,
-        and not when its time to live is over."""
+        """Returns items that no pass may take because members of debates cite them, as far as there is room.
+
+        Citations in open debates come first, then those of critiques and answers in recently settled debates. Public
+        items come first, the most important first; items whose time to live is over, or that something else protects,
+        are left out.
+        """
         things, kept, edges = self.model.things, self.model.protected(), self.model.edges
 
         def live(n: int) -> bool:
@@ -136,16 +144,16 @@ class Invariants(Walker):
         return {n for n in stays if (until := items[n].expires_at) is None or until > self.clock.now()}
 
     def all_numbers(self) -> set[int]:
-        """Those given out, and two that are not."""
+        """Returns all item numbers in use, and two that are not."""
         return set(range(1, len(self.model.things) + 3))
 
     def near_to(self, touched: set[int]) -> set[int]:
-        """These items, those never seen, and whatever an edge joins to one of them."""
+        """Returns these items, those never read, and all items that share an edge with one of them."""
         fresh = touched | (self.all_numbers() - set(self.seen))
         return fresh | {n for s, _, t in self.model.edges if s in fresh or t in fresh for n in (s, t)}
 
     def look(self, numbers: set[int]) -> Sight:
-        """What is read of the board after a step: these items, and all that is held."""
+        """Reads the board after a step: these items, and everything that the guard protects."""
         store, board = self.store, self.at.board
         refs = [Ref(n) for n in sorted(numbers)]
 
@@ -157,7 +165,7 @@ class Invariants(Walker):
         return self.run(ask())
 
     def gaze(self, who: str) -> tuple[Snapshot, list[list[int]]]:
-        """What is dearer to ask for: one agent's snapshot, and each zone as it pages through it, tombstones last."""
+        """Reads what costs more: one agent's snapshot, and the items of each zone page by page, tombstones last."""
 
         async def ask() -> tuple[Snapshot, list[list[int]]]:
             zones = [await self.numbers(who, zone) for zone in Zone]
@@ -167,7 +175,7 @@ class Invariants(Walker):
         return self.run(ask())
 
     async def numbers(self, agent: str, zone: Zone | None, *, deleted: bool = False) -> list[int]:
-        """A zone, page by page."""
+        """Returns the item numbers of a zone, read page by page."""
         numbers: list[int] = []
         cursor = None
         while True:
@@ -179,7 +187,10 @@ class Invariants(Walker):
                 return numbers
 
     def apply(self, event: Event) -> None:
-        """The fold: zone, version, status and changes of importance of each item out of the log alone."""
+        """Applies an event to the state of items as the log alone tells it.
+
+        That is the zone, version, status and changed importance of each item.
+        """
         if event.item is None:
             return
         self.outcome.happened[str(event.data.get("outcome"))] += 1
@@ -227,6 +238,7 @@ class Invariants(Walker):
         self.before = self.model
 
     def hold(self, *, whole: bool) -> None:
+        """Checks the invariants on the items of recent events, or with `whole` on all items."""
         self.catch_up()
         recent, self.recent = self.recent, []
         touched = {number_of(e) for e in recent if e.item}
@@ -269,7 +281,7 @@ class Invariants(Walker):
             self.kinds(AGENTS[self.turns % len(AGENTS)], self.seen)
 
     def kinds(self, who: str, items: dict[int, Item]) -> None:
-        """What an agent is told to be there of each kind is what it can see."""
+        """Checks that an agent's statistics count exactly the items that it can see."""
         counts: dict[tuple[str, str, str], tuple[int, int]] = {}
         for n in self.model.visible(who):
             item = items[n]
@@ -288,7 +300,7 @@ class Invariants(Walker):
         self.check("model", known == self.model.edges, known ^ self.model.edges)
 
     def leads_to(self, n: int, protection: Protection) -> bool:
-        """Whether the chain is one of edges that are there, from an open debate to the item."""
+        """Tells whether the chain consists of existing edges and leads from an open debate to the item."""
         chain = [(edge.source, str(edge.kind), edge.target) for edge in protection.chain]
         if not chain:
             return True
@@ -300,14 +312,14 @@ class Invariants(Walker):
         return n in places and set(chain) <= self.model.edges
 
     def nothing_held_left(self, left: set[int]) -> None:
-        """What was seen to leave was held by nothing, as the model knows it."""
+        """Checks that nothing protected the items that left, according to the model."""
         critiques = {c for d in self.model.open_debates() for c in d.critiques}
         self.check("I5", not left & critiques, left & critiques)
         self.check("I3", not left & self.model.in_debate(), left & self.model.in_debate())
         self.check("I4", not left & self.model.owing(), left & self.model.owing())
 
     def items(self, sight: Sight, numbers: set[int]) -> dict[int, Item]:
-        """The items read, with all their edges; what each agent sees of them is checked."""
+        """Returns the items that were read, with all their edges; checks what each agent sees of them."""
         items: dict[int, Item] = {}
         leaving: dict[int, set[Edge]] = {}
         arriving: dict[int, set[Edge]] = {}
@@ -328,6 +340,7 @@ class Invariants(Walker):
         }
 
     def same_as_the_model(self, items: dict[int, Item]) -> None:
+        """Checks that items equal those of the model."""
         for n, item in items.items():
             thing = self.model.things[n]
             expires = None if item.expires_at is None else (item.expires_at - self.start).total_seconds()
@@ -343,7 +356,7 @@ class Invariants(Walker):
             self.footing_of(item)
 
     def footing_of(self, item: Item) -> None:
-        """Who stands for and against it, and what it rests on that was retracted."""
+        """Checks the supporters and opponents of an item, its agreement, and its retraction notices."""
         n, model = item.number, self.model
         for agents, owners in (
             (item.supporters, model.supporters(n)),
@@ -403,7 +416,10 @@ class Invariants(Walker):
         self.check("model", told == there_, (told, there_))
 
     def explained_to(self, agent: str, items: dict[int, Item]) -> None:
-        """Every item is explained by one of three things, without a word of what the agent may not see."""
+        """Checks that every item has exactly one of three explanations.
+
+        None of them may reveal anything that the agent may not see.
+        """
         visible = self.model.visible(agent)
         told = self.run(self.store.explain(self.at.board, agent, sorted(items)))
         self.check("I25", {e.item.number for e in told.explanations} == visible, (agent, told))
@@ -448,12 +464,13 @@ class Invariants(Walker):
 
 
 def number_of(event: Event) -> int:
+    """Returns the number of the item that an event is about."""
     assert event.item is not None
     return int(event.item.split("-")[1])
 
 
 def acyclic(known: set[tuple[int, str, int]]) -> bool:
-    """Whether `depends_on` has no cycle: taking away what leans on nothing leaves nothing."""
+    """Tells whether `depends_on` has no cycle: after repeated removal of items that depend on nothing, none remain."""
     left = {(s, t) for s, kind, t in known if kind == "depends_on"}
     while True:
         sources = {source for source, _ in left}
@@ -464,7 +481,7 @@ def acyclic(known: set[tuple[int, str, int]]) -> bool:
 
 
 def plain(item: Item) -> tuple[object, ...]:
-    """What only an event may change."""
+    """Returns the parts of an item that only an event may change."""
     return (
         item.version,
         item.status,

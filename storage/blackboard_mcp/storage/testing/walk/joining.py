@@ -1,4 +1,4 @@
-"""The steps of a walk in which the board gives roles, and agents write under grants that hold or do not."""
+"""The steps of a walk in which the board gives roles, and agents write under valid or invalid grants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIVEN = (None, "observer", "summariser", "contributor", "steward", "admin", "adm
 
 
 class Joining(Invariants):
-    """Agents whose credentials are an admin's, and what the board says of them."""
+    """The steps of agents whose credentials are an admin's, but whose roles the board may restrict."""
 
     async def _granted(self, agent: str, action: Action, call: Coroutine[Any, Any, T]) -> T:
         with under(grant(agent, action)):
@@ -43,7 +43,7 @@ class Joining(Invariants):
 
     @rule(agent=agents, back=near, alike=st.booleans())
     def post_by_role(self, agent: str, back: int, alike: bool) -> None:
-        """A post by whoever the board lets post; a reply, or a fact on its own."""
+        """An agent posts a reply or a fact, which its role on the board may forbid."""
         self.calls += 1
         words, type_ = f"by role {self.calls}", "FACT" if alike else "REPLY"
         pairs = [] if alike else [("replies_to", self.pick(back))]

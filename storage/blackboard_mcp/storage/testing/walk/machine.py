@@ -1,8 +1,8 @@
-"""A Hypothesis state machine that drives a board store and holds it against the plain model.
+"""A Hypothesis state machine that drives a board store and compares it with the plain model.
 
-Rules do what agents do; after each, the invariants of the design are checked by their names (I1, I3,
-…). One walk serves many tests: `walk` runs the machine once and tells which invariants were checked how
-often and which one broke, if any.
+Rules do what agents do. After each, the invariants of the design are checked under their names (I1, I3, …). One walk
+serves many tests: `walk` runs the machine once, and returns how often each invariant was checked and which one broke,
+if any.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ __all__ = ["AGENTS", "BoardMachine", "Broken", "Outcome", "walk"]
 
 
 class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
-    """One board, three agents, any order of calls. `walk` gives it a store and an `Outcome`."""
+    """The state machine of one board and three agents, whose calls come in any order.
+
+    `walk` gives it a store and an `Outcome`.
+    """
 
     @initialize()
     def make(self) -> None:
@@ -56,7 +59,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
         self.say("carol", "FACT", "derived_from", 1)
         self.sum_up(8, {8: self.run(self.at.item(8)).seq})
 
-    # What agents do
+    # Steps of agents
 
     @rule(
         agent=agents,
@@ -94,7 +97,10 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(agent=agents, back=near, against=st.sampled_from(["", "", "", "refutes", "critiques", "the same"]))
     def say_again(self, agent: str, back: int, against: str) -> None:
-        """The same words once more: support, when another agent's finding stands; never when it contradicts."""
+        """Posts the text of an earlier item again.
+
+        That supports another agent's standing finding, but never if the post contradicts it.
+        """
         thing = self.model.things[self.pick(back)]
         if thing.private or thing.gone or thing.type == "SUMMARY":
             return
@@ -119,7 +125,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(place=near)
     def answer(self, place: int) -> None:
-        """A critique answered by the one who owes the answer."""
+        """Answers a critique, by an agent that owes the answer."""
         owed = [(a, n) for a in AGENTS for n, duty in sorted(self.model.owed_by(a)) if duty == "respond"]
         if owed:
             agent, critique = owed[place % len(owed)]
@@ -127,7 +133,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(agent=agents, names=st.lists(agents, max_size=3), private=often_none, back=near)
     def wonder(self, agent: str, names: list[str], private: bool, back: int) -> None:
-        """A question to some by name, else to the author of what it replies to."""
+        """Asks a question of agents by name, or of the author of the item that it replies to."""
         self.calls += 1
         text = " ".join([f"what {self.calls}", *(f"@{name}" for name in names), "?"])
         pairs = [] if names and back % 2 else [("replies_to", self.pick(back))]
@@ -139,7 +145,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(agent=agents, place=near, type_=st.sampled_from(["ANSWER", "ANSWER", "FACT", "QUESTION"]))
     def tell(self, agent: str, place: int, type_: str) -> None:
-        """A reply to a question that waits, by whoever."""
+        """Replies to a question that waits, by any agent."""
         waiting = sorted({n for (_, n), state in self.model.questions.items() if state == "outstanding"})
         seen = [n for n in waiting if n in self.model.visible(agent)]
         if seen:
@@ -151,7 +157,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(back=near, reply=st.sampled_from(["REPLY", "FACT", "CRITIQUE"]))
     def give_up(self, back: int, reply: str) -> None:
-        """The author of an item supports what supersedes or refutes it."""
+        """Makes an item's author support another item that supersedes or refutes it."""
         claims = [e for e in sorted(self.model.edges) if e[1] in ("supersedes", "refutes")]
         if claims:
             source, _, target = claims[-1 - back % len(claims)]
@@ -225,7 +231,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(agent=agents, key=st.sampled_from(["k:a", "k:b"]))
     def rewrite(self, agent: str, key: str) -> None:
-        """A new version of a shared entry, whatever stands there."""
+        """Writes a new version of a shared entry, whatever its state."""
         self.calls += 1
         text, type_ = f"{key} {self.calls}", {"k:a": "PLAN", "k:b": "CRITIQUE"}[key]
         there = [t for t in self.model.things.values() if not t.private and (t.key, t.type) == (key, type_)]
@@ -244,7 +250,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
         expected=st.sampled_from([None, None, None, 0, 1, 2]),
     )
     def delete(self, agent: str, back: int, private: bool, expected: int | None) -> None:
-        """An entry that is there, now and then one that the guard holds, or else perhaps none; some come again."""
+        """Deletes an entry, sometimes one that the guard protects or that does not exist; some are written again."""
         held = self.model.protected()
         free = self.model.visible(agent) - (held if back % 3 else set())
         there = [t for n in sorted(free) if (t := self.model.things[n]).key is not None and not t.gone]
@@ -269,7 +275,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(back=near, ahead=near)
     def turn_back(self, back: int, ahead: int) -> None:
-        """An item made to depend on what leans on it, or else on what came after it, by its author."""
+        """Makes an item depend on one that depends on it, or else on a later one, by its author."""
         number, target = sorted((self.pick(back), self.pick(ahead)))
         agent = self.model.things[number].author
         leaning = [n for n in self.model.visible(agent) if number in self.model.leans_on(n)]
@@ -284,7 +290,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(back=near, status=st.sampled_from(["RESOLVED", "WITHDRAWN", "INVALIDATED", "ACTIVE"]))
     def restate(self, back: int, status: str) -> None:
-        """A status set by the author, who may; often on an item whose status is final."""
+        """Sets a status by the author, who may do so; often on an item whose status is final."""
         n = self.pick(back)
         finished = [m for m, thing in self.model.things.items() if not MOVES[thing.status]]
         if finished and back % 2:
@@ -301,7 +307,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(agent=agents, backs=st.lists(near, min_size=1, max_size=3))
     def batch(self, agent: str, backs: list[int]) -> None:
-        """A batch of replies whose last may name what is not there: then none is posted."""
+        """Posts a batch of replies, the last of which may name an item that does not exist: then none is posted."""
         self.calls += 1
         wanted = [self.pick(back) for back in backs]
         wanted[-1] += backs[0] % 3 * 100
@@ -327,7 +333,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
         assert posted is not None
         self.check("I24", posted.repeated and posted.items[0].number == number, "a retry was applied")
 
-    # What the server does
+    # Steps of the server
 
     @rule(seconds=st.sampled_from([0, 1, 5, 10, 30]))
     def expire(self, seconds: int) -> None:
@@ -437,11 +443,11 @@ def walk(
     machine: type[BoardMachine] = BoardMachine,
     waits: bool = True,
 ) -> Outcome:
-    """Runs of the machine on stores that `opener` opens, to see all invariants or `only` some.
+    """Runs the machine on stores that `opener` opens, to check all invariants or `only` some, and returns the outcome.
 
-    One run a seed, until something breaks. Several short runs come by more than a long one, since
-    Hypothesis likes to vary what it did before; `None` leaves the seed to the settings. `waits` is false for
-    a store whose calls never wait.
+    There is one run for each seed, until something breaks; `None` leaves the seed to the settings. Several short runs
+    see more than a long one, since Hypothesis likes to vary earlier examples. `waits` is false for a store whose calls
+    never wait.
     """
     outcome = Outcome(only=frozenset(only))
     own = {"opener": staticmethod(opener), "outcome": outcome, "waits": waits}

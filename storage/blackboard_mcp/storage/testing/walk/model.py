@@ -1,8 +1,8 @@
-"""A board as plain dictionaries: what the state machine holds every store against.
+"""A board as plain dictionaries, with which the state machine compares every store.
 
-It shares no code with the stores, nor with the guard: words are strings, closures are computed by
-repeating until nothing changes, and every rule is written down a second time. Only what can be seen
-from outside is kept: items, edges, debates, what is owed; not the log.
+It shares no code with the stores or the guard: statuses are strings, closures are computed by repetition until nothing
+changes, and every rule is written a second time. It keeps only what is visible from outside: items, edges, debates and
+obligations, but no log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
 FINAL = ("WITHDRAWN", "INVALIDATED")
 FELL = ("falls", "amended")
 DUE = ("outstanding", "watching")
-"""What may still be asked for: now, or once every critique is answered."""
+"""States of a duty that may still be asked for: now, or once every critique is answered."""
 MOVES = {
     "ACTIVE": ("DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
     "DEBATED": ("ACTIVE", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
@@ -29,7 +29,7 @@ MOVES = {
 }
 
 Said = Sequence[tuple[str, int]]
-"""Edges of a draft: kind and number."""
+"""The edges of a draft, as pairs of kind and number."""
 
 
 class Nope(Exception):
@@ -38,7 +38,7 @@ class Nope(Exception):
 
 @dataclass
 class Thing:
-    """An item: `texts` holds every version, tombstones as '', `private` says that only the author sees it."""
+    """An item: `texts` holds every version, tombstones as ''. A `private` one is seen by its author only."""
 
     number: int
     type: str
@@ -53,26 +53,28 @@ class Thing:
     expires: float | None = None
     ttl: float | None = None
     writer: str = ""
-    """Who wrote the last version that is no tombstone, if it is not the first."""
+    """The writer of the last version that is no tombstone; empty for the first version."""
     gone: bool = False
-    """The last version is a tombstone."""
+    """True if the last version is a tombstone."""
     then: dict[int, int] = field(default_factory=dict)
-    """How many versions entries had when it was posted, tombstones aside."""
+    """The number of versions, without tombstones, that other entries had when it was posted, by item number."""
 
     def leads_to(self, other: Thing) -> bool:
-        """Whether all who see the other item see this one."""
+        """Tells whether all who see the other item see this one."""
         return not self.private or (other.private and other.author == self.author)
 
     def behind(self) -> set[str]:
+        """Returns the author and the last writer."""
         return {self.author, self.writer or self.author}
 
 
 @dataclass
 class Quarrel:
-    """A debate: `duties` maps (agent, item, duty) to how it stands, `since` to when it was last asked for.
+    """A debate. `duties` maps (agent, item, duty) to its state, `since` to the time when it was last asked for.
 
-    `votes` maps an owner to who voted for it, on which version, and how; `decisions` to who decided for it, on which
-    version, what, and what the root gives way to. `away` are those who did not come to confirm one.
+    `votes` maps an owner to the agent that voted, the version, and the vote. `decisions` maps an owner to the agent
+    that decided, the version, the outcome, and the item that replaces the root. `away` are agents that did not come to
+    confirm.
     """
 
     root: int
@@ -94,7 +96,7 @@ class Quarrel:
 
 @dataclass
 class Asked:
-    """A request for a summary: what stood when it was made, and who has it until when under which token."""
+    """A request for a summary: the sources' sequences when it was made, and its holder, lease and token."""
 
     stamps: dict[int, int]
     due: float
@@ -104,7 +106,7 @@ class Asked:
 
 
 class Model(Footing, Wondering):
-    """The board; its methods raise `Nope` where the store must refuse."""
+    """The model of a board; its methods raise `Nope` where the store must refuse."""
 
     def __init__(self) -> None:
         Footing.__init__(self)
@@ -129,13 +131,18 @@ class Model(Footing, Wondering):
         """What the board says of agents, all of whom have an admin's credential."""
 
     def kept(self) -> Model:
-        """A copy that shares nothing with this one."""
+        """Returns a copy that shares nothing with this one."""
         copied: Model = pickle.loads(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
         return copied
 
-    # Who may
+    # Rights
 
     def let_in(self, agent: str, action: str) -> None:
+        """Checks that the agent's role on the board allows the action.
+
+        Raises:
+            Nope: it does not.
+        """
         role = self.roles.get(agent, "admin")
         if role != "admin" and (action == "administer" or role in ("observer", "summariser")):
             raise Nope
@@ -149,18 +156,18 @@ class Model(Footing, Wondering):
         else:
             self.roles[agent] = role
 
-    # What holds what
+    # Protection
 
     def open_debates(self) -> list[Quarrel]:
         return [d for d in self.debates if d.state == "OPEN"]
 
     def about(self, number: int) -> list[Quarrel]:
-        """Open debates about an item, first the one of which it is the root."""
+        """Returns the open debates about an item; the one of which it is the root comes first."""
         listed = [d for d in self.open_debates() if number == d.root or number in d.critiques]
         return sorted(listed, key=lambda d: d.root != number)
 
     def in_debate(self) -> set[int]:
-        """The closure of all open debates, in which what is hidden leads nowhere that others see."""
+        """Returns the closure of all open debates, in which a hidden item leads to none that others see."""
         reached = {n for d in self.open_debates() for n in (d.root, *d.critiques)}
         while True:
             before = len(reached)
@@ -174,7 +181,7 @@ class Model(Footing, Wondering):
                 return reached
 
     def owing(self) -> set[int]:
-        """Items somebody owes something to."""
+        """Returns the items to which somebody owes something."""
         duties = [duty for d in self.debates for duty in d.duties.items()]
         owed = {key[1] for key, state in duties if state == "outstanding"}
         owed |= {number for (_, number), state in self.questions.items() if state == "outstanding"}
@@ -182,7 +189,7 @@ class Model(Footing, Wondering):
         return owed | {number for (_, number), state in self.watches.items() if state == "outstanding"}
 
     def owed_by(self, agent: str) -> set[tuple[int, str]]:
-        """What waits for an agent: who objects to an item need not agree to it meanwhile."""
+        """Returns what waits for an agent; while it objects to an item, it need not agree to it."""
         objects = {
             d.root for d in self.open_debates() for n in self.stand(d) if self.things[n].author == agent
         }
@@ -204,7 +211,10 @@ class Model(Footing, Wondering):
         }
 
     def waived(self) -> set[tuple[int, str, int, str]]:
-        """What was let off: place of the debate (-1 for what is watched alone), agent, item, duty."""
+        """Returns the duties that were waived, as tuples of debate, agent, item and duty.
+
+        The debate is its place in the list of debates, or -1 if there is none.
+        """
         listed = [
             (n, *key)
             for n, d in enumerate(self.debates)
@@ -237,23 +247,31 @@ class Model(Footing, Wondering):
         }
 
     def protected(self) -> set[int]:
+        """Returns the items that no pass may take."""
         return self.in_debate() | self.owing() | self.law()
 
     def visible(self, agent: str) -> set[int]:
+        """Returns the items that the agent may see."""
         return {t.number for t in self.things.values() if not t.private or t.author == agent}
 
     def see(self, agent: str, number: int) -> Thing:
+        """Returns the item.
+
+        Raises:
+            Nope: the agent may not see it.
+        """
         if number not in self.visible(agent):
             raise Nope
         return self.things[number]
 
-    # Who is there
+    # Presence
 
     def was_here(self, agent: str) -> None:
+        """Notes that the agent did something."""
         self.last_seen[agent] = self.now
 
     def notice(self, agent: str) -> None:
-        """Seen, doing nothing: noted of those who did something before or owe something."""
+        """Notes an agent that was present but did nothing, if it did something before or owes something."""
         if agent in self.last_seen or self.duties_of(agent):
             self.was_here(agent)
 
@@ -386,7 +404,7 @@ class Model(Footing, Wondering):
         return thing.number
 
     def connect(self, agent: str, number: int, edges: Said) -> set[int]:
-        """Adds edges; answers with those superseded by them that had been retracted before."""
+        """Adds edges; returns those of the items superseded by them that were retracted before."""
         thing = self.things[number]
         gone = {target for kind, target in edges if kind == "supersedes" and self.fallen(target)}
         for kind, target in edges:
@@ -414,7 +432,7 @@ class Model(Footing, Wondering):
         return gone
 
     def give_up(self, agent: str, by: int) -> None:
-        """Who supports what supersedes or refutes an item of his agrees to that."""
+        """Notes agreement: an agent that supports a claim against its owner's item agrees to it."""
         own = self.owner(agent)
         if own == self.owner(self.things[by].author):
             return
@@ -432,7 +450,7 @@ class Model(Footing, Wondering):
                 self.retract(thing.number)
 
     def replace(self, agent: str, number: int, edges: Said, gone: set[int]) -> None:
-        """After everything else: what one's own item supersedes leaves, unless something holds it by then."""
+        """Archives items superseded by their own author, unless something protects them after everything else."""
         leaving, self.leaving = self.leaving, []
         for target, told in leaving:
             self.ask_no_more(target)
@@ -452,7 +470,7 @@ class Model(Footing, Wondering):
                     self.retract(target)
 
     def leans_on(self, number: int) -> set[int]:
-        """What is reached over `depends_on` in one step or more."""
+        """Returns the items reached over `depends_on` in one step or more."""
         reached: set[int] = set()
         fresh = {number}
         while fresh:
@@ -513,14 +531,15 @@ class Model(Footing, Wondering):
             debate.moved = self.now
 
     def stand(self, debate: Quarrel) -> list[int]:
-        """Critiques that were not taken back."""
+        """Returns the critiques in the debate that were not withdrawn or invalidated."""
         return [n for n in debate.critiques if self.things[n].status not in FINAL]
 
     def unanswered(self, debate: Quarrel) -> list[int]:
+        """Returns the standing critiques without an answer."""
         return [n for n in self.stand(debate) if n not in debate.answers]
 
     def call_on_judges(self, debate: Quarrel) -> None:
-        """Who watches is asked to agree when nothing is unanswered, and put off while something is."""
+        """Makes acknowledgements due if every critique is answered, and puts them off otherwise."""
         waiting = self.unanswered(debate)
         if self.quorum:
             asked = {
@@ -541,7 +560,7 @@ class Model(Footing, Wondering):
                     self.watched_since[who, number] = self.now
 
     def answer(self, agent: str, number: int, target: int) -> None:
-        """What an item says to a critique counts where its author is on the criticised side."""
+        """Notes the answer to a critique if its author is on the criticised side."""
         critique = self.things[target]
         if critique.type != "CRITIQUE" or critique.author == agent or critique.status in FINAL:
             return
@@ -568,7 +587,7 @@ class Model(Footing, Wondering):
                 debate.moved = self.now
 
     def ask_again(self, number: int) -> None:
-        """After a new version: what was acknowledged was another text."""
+        """Asks for acknowledgements and answers again after a new version, since they were about another text."""
         for debate in self.open_debates():
             if debate.root == number:
                 for key in [k for k, state in debate.duties.items() if state == "acknowledged"]:
@@ -588,7 +607,7 @@ class Model(Footing, Wondering):
             debate.moved = self.now
 
     def call_off(self, debate: Quarrel) -> None:
-        """Nobody confirms where nothing is decided."""
+        """Waives confirmations when no decision waits for one."""
         for key, state in debate.duties.items():
             if key[2] == "confirm" and state == "outstanding" and not debate.decisions:
                 debate.duties[key] = "waived"
@@ -606,7 +625,7 @@ class Model(Footing, Wondering):
         return debate
 
     def concerns(self, topic: str, number: int) -> bool:
-        """Whether a topic is about an item; of globs it knows those with one star at the end."""
+        """Tells whether a topic matches an item; it supports only globs with one star at the end."""
         thing = self.things[number]
         kind, _, value = topic.partition(":")
         if kind == "key" and value.endswith("*"):
@@ -811,7 +830,7 @@ class Model(Footing, Wondering):
         self.leave(number)
 
     def leave(self, number: int) -> None:
-        """No debate is about it as a critique any more."""
+        """Removes a critique from the open debates about it."""
         critique = self.things[number]
         for debate in [d for d in self.open_debates() if number in d.critiques]:
             left = self.stand(debate)
@@ -862,10 +881,15 @@ class Model(Footing, Wondering):
             raise Nope
 
     def speaks_for(self, agent: str, root: int) -> bool:
+        """Tells whether the agent acts for the author or the last writer of the root."""
         return self.owner(agent) in {self.owner(who) for who in self.things[root].behind()}
 
     def instead(self, agent: str, root: int, outcome: str, to: int | None) -> int:
-        """What takes the place of the root, where something does."""
+        """Returns the number of the item that replaces the root, or 0.
+
+        Raises:
+            Nope: the item cannot replace it, or the outcome needs another.
+        """
         if outcome not in FELL if to is not None else outcome == "amended":
             raise Nope
         if to is None:
@@ -935,22 +959,23 @@ class Model(Footing, Wondering):
         self.close(debate, "DECIDED", found[0][2], found[0][0], agent, to=found[0][3])
 
     def deciders_here(self, debate: Quarrel, deciders: Sequence[str]) -> list[str]:
-        """Named deciders of other sides than the author's, who were not found away when asked in this debate."""
+        """Returns the named deciders that were not absent when asked in this debate, without the author's side."""
         return [d for d in deciders if d not in debate.away and not self.speaks_for(d, debate.root)]
 
     def decided_by_others(self, agent: str, debate: Quarrel) -> list[tuple[str, int, str, int]]:
+        """Returns the decisions on the present version by owners other than the agent's and the author's."""
         own = {self.owner(agent), *(self.owner(who) for who in self.things[debate.root].behind())}
         version = len(self.things[debate.root].texts)
         return [d for owner, d in debate.decisions.items() if owner not in own and d[1] == version]
 
     def concerned(self, debate: Quarrel, apart: set[str]) -> list[str]:
-        """Whose word on a decision is asked for: who watches and acts neither for the author nor for `apart`."""
+        """Returns the agents that may confirm a decision: watchers that act neither for the author nor for `apart`."""
         own = {self.owner(who) for who in self.things[debate.root].behind()} | apart
         watching = [k[0] for k, s in debate.duties.items() if k[2] == "acknowledge" and s != "waived"]
         return [who for who in watching if self.owner(who) not in own]
 
     def ask_others(self, debate: Quarrel) -> None:
-        """When all who were asked to confirm a decision are gone, the others are asked."""
+        """Asks other watchers to confirm when all who were asked are absent."""
         asked = {k[0]: state for k, state in debate.duties.items() if k[2] == "confirm"}
         if not debate.decisions or "outstanding" in asked.values():
             return
@@ -959,14 +984,14 @@ class Model(Footing, Wondering):
             if who not in asked:
                 self.ask(debate, who, debate.root, "confirm")
 
-    # What ends by time
+    # Expiry
 
     def legislate(self, quorum: int, lease: int, expiry: int, presence: int, patience: float = WEEK) -> None:
         self.patience = patience
         self.quorum, self.lease, self.expiry, self.presence = quorum, lease, expiry, presence
 
     def let_go(self) -> None:
-        """Who owes something in a debate and was not there while another who takes part was."""
+        """Waives duties of absent agents in debates in which another participant is present."""
         then = self.now - self.presence
         here = {who for who, at in self.last_seen.items() if at > then}
         left = [
@@ -992,7 +1017,7 @@ class Model(Footing, Wondering):
     def ask_for_agreement(
         self, agent: str, number: int, names: Sequence[str], everybody: bool, enough: int
     ) -> None:
-        """The author asks others to agree to an item that stands."""
+        """Asks others to agree to an item, by its author."""
         self.amend(agent, number)
         try:
             self.ask_to_agree(agent, number, names, everybody=everybody, enough=enough)
@@ -1027,7 +1052,7 @@ class Model(Footing, Wondering):
                 self.close(debate, "EXPIRED", "open")
         self.tire()
 
-    # Leaving and coming back
+    # Leaving and returning
 
     def restore_one(self, number: int) -> None:
         if self.things[number].zone == "archive":
@@ -1043,7 +1068,7 @@ class Model(Footing, Wondering):
             self.restore_one(number)
 
     def prune(self, wanted: Iterable[int], back: Collection[int] = ()) -> set[int]:
-        """What a pass moves whose policy names these; `back` came back from the archive a while ago."""
+        """Moves the items that a pass's policy names, and returns them; `back` were recently restored and stay."""
         held = self.protected() | set(back)
         moved = {n for n in wanted if n in self.things and self.things[n].zone == "working"} - held
         for number in moved:
@@ -1055,7 +1080,7 @@ class Model(Footing, Wondering):
         return self.prune(due)
 
     def covers(self, thread: int, sources: Sequence[int]) -> bool:
-        """Whether a summary may stand for these members of a thread."""
+        """Tells whether a summary may replace these members of a thread."""
         members = [t for t in self.things.values() if t.thread == thread and t.zone == "working"]
         chosen = [self.things[n] for n in sources if n in self.things]
         if not chosen or len(chosen) < len(sources) or any(t not in members for t in chosen):
@@ -1080,12 +1105,12 @@ class Model(Footing, Wondering):
         return number
 
     def beginning(self, thread: int, sources: Sequence[int]) -> list[int]:
-        """What the thread began with, where it left before the others: a source as well."""
+        """Returns the first item of the thread if it left before the others: it is a source as well."""
         first = self.things[thread]
         there = thread in sources or first.zone != "archive"
         return [] if there or first.private or first.gone or first.type == "CONSTRAINT" else [thread]
 
-    # Summaries that agents are asked for; `now` is what items stand at
+    # Summaries that agents are asked for; `now` maps items to their sequences
 
     def ask_for(self, thread: int, stamps: dict[int, int], wait: float) -> bool:
         if thread in self.asked or not self.covers(thread, list(stamps)):
@@ -1094,7 +1119,11 @@ class Model(Footing, Wondering):
         return True
 
     def asked_by(self, number: int, now: dict[int, int]) -> tuple[int, Asked]:
-        """The request that an item belongs to, unless the thread moved."""
+        """Returns the request that an item belongs to, with its thread.
+
+        Raises:
+            Nope: there is none, or its thread changed.
+        """
         for thread, asked in self.asked.items():
             if thread == number or number in asked.stamps:
                 fresh = all(now.get(n) == seq for n, seq in asked.stamps.items())

@@ -1,4 +1,4 @@
-"""What the plain model knows of agreement: whom an item's author asked to agree, and who did."""
+"""The plain model's part on agreement: the agents that an item's author asked, and those who agreed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 HERE = 900
-"""Seconds since its last call within which an agent is here, where nobody ever counts as away."""
+"""Seconds since its last call within which an agent is present, on a board where nobody counts as absent."""
 FINISHED = ("RESOLVED", "WITHDRAWN", "INVALIDATED")
 
 
 @dataclass
 class Pact:
-    """What became of each agent's word: outstanding, acknowledged, away, or waived because it was not needed."""
+    """The request for agreement to an item.
+
+    `words` maps agents to outstanding, acknowledged, away, or waived (not needed).
+    """
 
     by: str
     enough: int
@@ -23,7 +26,7 @@ class Pact:
 
 
 class Impossible(Exception):
-    """Nobody can be asked so."""
+    """The request for agreement must be refused."""
 
 
 class Pacts:
@@ -43,7 +46,7 @@ class Pacts:
         return self.owners.get(agent, agent)
 
     def here(self, agent: str) -> list[str]:
-        """Who else is there, and not only to look on; the server's own hand is nobody."""
+        """Returns the agents of other owners that are present and may do more than read; the server is none."""
         return [
             name
             for name, at in self.last_seen.items()
@@ -74,7 +77,7 @@ class Pacts:
         self.settle_pact(number)
 
     def agree(self, agent: str, number: int) -> bool:
-        """Whether the agent was asked, and had yet to say."""
+        """Notes that the agent agrees; tells whether it was asked and had not answered yet."""
         pact = self.pacts.get(number)
         if pact is None or self.things[number].status in FINISHED:
             return False
@@ -94,14 +97,14 @@ class Pacts:
             self.end_pact(number)
 
     def end_pact(self, number: int) -> None:
-        """Whose word is not needed any more is let off."""
+        """Waives the agreement of agents that is no longer needed."""
         pact = self.pacts.get(number)
         if pact is not None:
             for name, word in pact.words.items():
                 pact.words[name] = "waived" if word == "outstanding" else word
 
     def renew_pact(self, number: int) -> None:
-        """Another text: all are asked again."""
+        """Asks all agents again, since the text is new."""
         pact = self.pacts.get(number)
         if pact is not None:
             pact.reached = False
@@ -109,7 +112,7 @@ class Pacts:
             pact.since = dict.fromkeys(pact.words, self.now)
 
     def go_on_without(self) -> None:
-        """Who is away is let off while who asked is there, on a board where somebody counts as away."""
+        """Excuses absent agents while the asker is present, on a board where agents can count as absent."""
         if not self.presence:
             return
         since = self.now - self.presence
@@ -126,7 +129,7 @@ class Pacts:
         return None if pact is None else pact.words.get(agent)
 
     def agreements(self, number: int) -> dict[str, set[str]]:
-        """Who stands how, but for those who were not needed."""
+        """Returns a map from each answer to its agents, without those who were not needed."""
         pact = self.pacts.get(number)
         sides: dict[str, set[str]] = {}
         for name, word in (pact.words if pact is not None else {}).items():

@@ -1,4 +1,4 @@
-"""A board written out as its history and built again beside it, at once and in the caller's thread."""
+"""A board exported as its history and rebuilt, in the caller's thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .inline import InlineEngine
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What came of it: the lines, those of the board that was built from them, and what differs."""
+    """The result: the board's lines, those of the rebuilt board, and the differences between the two boards."""
 
     lines: list[bytes]
     again: list[bytes]
@@ -26,11 +26,15 @@ class Rebuilt:
 
     @property
     def sequences(self) -> list[int]:
+        """The sequence of each line."""
         return [json.loads(line)["seq"] for line in self.lines]
 
 
 async def rebuilt(store: SqlBoardStore, board: str, *, page: int = 7) -> Rebuilt:
-    """The board of the store, built from its history. The pages are small, so that there are several."""
+    """Rebuilds a board of the store from its history, and compares the two.
+
+    Its pages are small, so that there are several.
+    """
     engine: Any = store.engine
     lines = await engine.read(lambda: written(board, page))
     other = InlineEngine()
@@ -44,7 +48,7 @@ async def rebuilt(store: SqlBoardStore, board: str, *, page: int = 7) -> Rebuilt
 
 
 def written(board: str, page: int, *, public: bool = False) -> Steps[list[bytes]]:
-    """All lines of a board's history, of one moment."""
+    """Returns all lines of a board's history, as of one moment."""
     extent = yield from exporting.extent(board, public=public)
     digest = hashlib.sha256()
     lines: list[bytes] = []

@@ -1,9 +1,9 @@
-"""Whether a concurrent history of transactions is one of transactions that ran one after the other.
+"""The check that a concurrent history of transactions equals one in which they ran one after the other.
 
-Each transaction leaves a `Record`: what it read and saw, what it wrote, and the sequence at which it was
-committed or refused. The sequence is the witness: replayed by it, every read of what was committed must have seen
-what stood just before, every refusal must name exactly what had moved, and the log must have room for the events
-of these transactions and nothing else. Knows no store and shares no code with one.
+Each transaction leaves a `Record`: what it read, what it wrote, and the sequence at which it was committed or refused.
+The records are replayed in the order of these sequences. Every read of a committed transaction must have seen the
+state just before it, every refusal must name exactly what had changed, and the log must have room for the events of
+these transactions and no others. The module knows no store and shares no code with one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands under a key; version 0: nothing ever did. A tombstone has a version and is not live."""
+    """The state of a key. Version 0 means that there never was an entry; a tombstone has a version but is not live."""
 
     version: int = 0
     live: bool = False
@@ -27,10 +27,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A name of one transaction's reads.
+    """One read of a transaction.
 
-    `version` is given with a key that was read by version, else `since` with the sequence. `saw` has the
-    live entries that it showed, by key: `[version, text, status]`.
+    A key read by version has `version`, any other read has the sequence `since`. `saw` maps the keys of live entries
+    that it showed to `[version, text, status]`.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write to a key: a text, a delete where there is neither, or a status."""
+    """A write to a key: a text or a status; a delete if neither is given."""
 
     key: str
     text: str | None = None
@@ -50,7 +50,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One transaction. `moved` is what a refusal named, `None` when it was committed; `seq` is when."""
+    """One transaction, committed or refused at `seq`. `moved` is what a refusal named; `None` if it was committed."""
 
     agent: str
     reads: tuple[Read, ...]
@@ -59,10 +59,12 @@ class Record:
     moved: dict[str, int] | None = None
 
     def line(self) -> str:
+        """Returns the record as a line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def of(cls, line: str) -> Record:
+        """Returns the record in a line of JSON."""
         said = json.loads(line)
         reads = tuple(Read(**read) for read in said.pop("reads"))
         writes = tuple(Write(**write) for write in said.pop("writes"))
@@ -71,7 +73,7 @@ class Record:
 
 @dataclass(slots=True)
 class _Course:
-    """What stood under one key, and from which sequence on."""
+    """The states of one key, each with the sequence from which it held."""
 
     seqs: list[int] = field(default_factory=lambda: [0])
     cells: list[Cell] = field(default_factory=lambda: [Cell()])
@@ -84,9 +86,9 @@ class _Course:
 
 
 class History:
-    """A board's history rebuilt from the records of all transactions on it, `began` being its sequence before.
+    """A board's history rebuilt from the records of all its transactions; `began` is the sequence before them.
 
-    `problems` says where the records are not those of a serial history; empty when they are.
+    `problems` says where the records do not fit a serial history; it is empty if they do.
     """
 
     def __init__(self, records: Iterable[Record], began: int) -> None:
@@ -121,11 +123,11 @@ class History:
         self.checks = len(checks)
 
     def cell(self, key: str) -> Cell:
-        """What stands under the key at the end."""
+        """Returns the state of the key at the end."""
         return self._at(key, self.seq)
 
     def live(self, glob: str) -> dict[str, Cell]:
-        """The live entries at the end whose keys match."""
+        """Returns the live entries at the end whose keys match, by key."""
         return self._live(glob, self.seq)
 
     def _tell(self, record: Record, problem: str) -> None:
@@ -135,7 +137,7 @@ class History:
         course = self._keys.setdefault(write.key, _Course())
         cell = course.cells[-1]
         if write.text is not None:
-            # A key that begins anew comes out of the archive first, which is an event of its own.
+            # Writing to a deleted key first restores it from the archive, which is an event of its own.
             self.seq += 1 if cell.live or not cell.version else 2
             after = Cell(cell.version + 1, True, write.text, "ACTIVE")
         elif write.status is not None:
@@ -202,7 +204,7 @@ class History:
 
 
 def matches(glob: str, key: str) -> bool:
-    """Whether a key matches a glob: `*` within a segment, `**` across."""
+    """Tells whether a key matches a glob: `*` within a segment, `**` across."""
     parts = re.split(r"(\*+)", glob)
     pattern = "".join(
         ".*" if part.startswith("**") else "[^:]*" if part == "*" else re.escape(part) for part in parts
@@ -211,5 +213,5 @@ def matches(glob: str, key: str) -> bool:
 
 
 def read_records(lines: Sequence[str]) -> list[Record]:
-    """Records from lines that `Record.line` wrote."""
+    """Returns the records in lines that `Record.line` wrote."""
     return [Record.of(line) for line in lines if line.strip()]

@@ -1,7 +1,6 @@
-"""What a walk over a board store is made of: the board, the model beside it, and a step on both.
+"""The base of walks over a board store: the board, the model beside it, and a step on both.
 
-`Walker` knows how to take a step and compare how it ended; which steps there are, and what must hold after
-each, is for its subclasses to say.
+`Walker` takes a step and compares how it ended. Its subclasses define the steps, and what must hold after each.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ KINDS = (
     *("refutes", "derived_from", "supersedes", "analyzed_by"),
 )
 GONE = ("item.archived", "item.expired", "item.superseded")
-"""Events that do nothing but take an item off working memory; `item.deleted` takes a version as well."""
+"""Events that only archive an item; `item.deleted` also adds a version."""
 
 agents = st.sampled_from(AGENTS)
 near = st.integers(0, 7)
@@ -61,7 +60,7 @@ class Broken(AssertionError):
 
 @dataclass
 class Outcome:
-    """What a walk saw: how many steps, how often each invariant was checked, and what broke."""
+    """The result of a walk: the number of steps, how often each invariant was checked, and what broke."""
 
     steps: int = 0
     checked: Counter[str] = field(default_factory=Counter)
@@ -69,10 +68,10 @@ class Outcome:
     broken: Broken | None = None
     error: BaseException | None = None
     only: frozenset[str] = frozenset()
-    """When it names invariants, what else breaks is let pass."""
+    """The invariants to check; others may break. If it is empty, all are checked."""
 
     def add(self, other: Outcome) -> None:
-        """Takes in what another walk saw."""
+        """Adds the result of another walk."""
         self.steps += other.steps
         self.checked += other.checked
         self.happened += other.happened
@@ -80,7 +79,7 @@ class Outcome:
         self.error = self.error or other.error
 
     def assert_held(self, name: str) -> None:
-        """Raises what broke the invariant; or an `AssertionError` when it was never checked."""
+        """Fails if the invariant broke, or was never checked although nothing else broke."""
         if self.broken is not None and self.broken.name == name:
             raise self.broken
         assert self.checked[name] or self.broken or self.error, f"{name} was never checked"
@@ -92,7 +91,7 @@ class Walker(RuleBasedStateMachine):
     opener: ClassVar[Opener]
     outcome: ClassVar[Outcome]
     waits: ClassVar[bool] = True
-    """False for stores whose calls never wait: they are run without the event loop."""
+    """False for stores whose calls never wait: these run without an event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,6 +120,7 @@ class Walker(RuleBasedStateMachine):
         return await type(self).opener(self.clock)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Returns the result of a store's call."""
         if self.waits:
             return self.loop.run_until_complete(coroutine)
         try:
@@ -138,7 +138,7 @@ class Walker(RuleBasedStateMachine):
             self.loop.close()
 
     def rebuild(self) -> None:
-        """What is done with the board at the end of some walks: it is built again from its history."""
+        """Rebuilds the board from its history at the end of some walks, and checks that it is the same."""
         if self.broken or not self.log or self.calls % 4 or not isinstance(self.store, SqlBoardStore):
             return
         if self.outcome.only and not self.outcome.only & {"I18 rebuilt", "I39"}:
@@ -151,18 +151,27 @@ class Walker(RuleBasedStateMachine):
         self.check("I39", not unlike and len(made.lines) == len(made.again), unlike[:1])
 
     def check(self, name: str, holds: object, detail: object = "") -> None:
+        """Counts a check of an invariant.
+
+        Raises:
+            Broken: it does not hold, and the walk checks it.
+        """
         self.outcome.checked[name] += 1
         if not holds and (not self.outcome.only or name in self.outcome.only):
             self.broken = True
             raise Broken(name, detail)
 
     def pick(self, back: int) -> int:
+        """Returns an item's number, counted back from the newest."""
         return max(1, len(self.model.things) - back)
 
     def both(
         self, what: str, call: Coroutine[Any, Any, T], told: Callable[[Model], object], name: str = "model"
     ) -> T | None:
-        """The call on the store, the same on the model; both succeed or both refuse, else `name` broke."""
+        """Makes the call on the store and on the model; both must succeed or both refuse, else `name` is broken.
+
+        Returns the store's answer, or `None` if it refused.
+        """
         self.outcome.steps += 1
         self.before, expected = self.model, self.model.kept()
         try:
@@ -193,10 +202,10 @@ class Walker(RuleBasedStateMachine):
 
 
 def grouped(pairs: list[tuple[str, int]]) -> dict[str, Any]:
-    """Edges as `draft` takes them: by kind."""
+    """Returns edges by kind, as `draft` takes them."""
     return {kind: [t for k, t in pairs if k == kind] for kind, _ in pairs}
 
 
 def ordered(pairs: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The same pairs in the order in which `draft` lists them."""
+    """Returns the pairs in the order in which `draft` lists them."""
     return [(kind, target) for kind, targets in grouped(pairs).items() for target in targets]

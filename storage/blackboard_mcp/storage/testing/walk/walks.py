@@ -1,4 +1,4 @@
-"""Walks of many thousand steps: on a store whose calls cost little, spread over processes."""
+"""Walks of many thousand steps, on a store whose calls are cheap, in several processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .inline import inline_store
 from .machine import Outcome, walk
 
 STEPS = 30
-"""Steps of one history; about nine in ten of them are taken."""
+"""The steps of one history, of which about nine in ten are taken."""
 
 
 def stride(examples: int, *, shrink: bool = False) -> settings:
-    """So many histories a seed; with `shrink` a history that breaks something is made short."""
+    """Returns settings for so many histories for each seed; `shrink` shortens a history that breaks something."""
     return settings(
         max_examples=examples,
         stateful_step_count=STEPS,
@@ -32,12 +32,12 @@ def stride(examples: int, *, shrink: bool = False) -> settings:
 
 
 async def inline(clock: Clock) -> BoardStore:
-    """An opener for `walk`."""
+    """Opens an inline store, as `walk` requires it."""
     return inline_store(clock)
 
 
 def walk_far(seeds: Sequence[int], examples: int, *, shrink: bool = False) -> Outcome:
-    """One walk over many seeds, in as many processes as there are cores (at most four)."""
+    """Walks over many seeds, in as many processes as there are cores (at most four); returns the joint outcome."""
     processes = min(4, os.cpu_count() or 1, len(seeds))
     shares = [list(seeds[n::processes]) for n in range(processes)]
     outcome = Outcome()

@@ -1,4 +1,4 @@
-"""What the plain model knows of questions: whom one asks, who answered, and what lets whom off."""
+"""The plain model's part on questions: the agents that one asks, their answers, and what excuses them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ MOST = 8
 
 
 class Wondering:
-    """The part of the model about questions that name somebody. `asked` maps (agent, question) to how it stands."""
+    """The part of the model about questions to agents.
+
+    `questions` maps (agent, question) to the state of the answer.
+    """
 
     things: dict[int, Any]
     now: float
@@ -23,7 +26,10 @@ class Wondering:
         self.patience = WEEK
 
     def put(self, agent: str, number: int, said: Edges) -> None:
-        """A question is put, or put anew: whom it names owes an answer, else the author of what it replies to."""
+        """Notes a new or changed question, and which agents owe it an answer.
+
+        They are those it names, or else the author of the item that it replies to.
+        """
         thing = self.things[number]
         if thing.type != "QUESTION":
             return
@@ -36,7 +42,7 @@ class Wondering:
             self.questioned[name, number] = self.now
 
     def hear(self, agent: str, number: int, said: Edges) -> None:
-        """What an item answers by replying."""
+        """Notes the questions that an item answers by replying to them."""
         thing = self.things[number]
         for kind, target in said:
             cited = self.things[target]
@@ -52,15 +58,16 @@ class Wondering:
                     self.questions[key] = "waived"
 
     def waiting_for(self, number: int) -> list[tuple[str, int]]:
+        """Returns the outstanding answers to a question, as pairs of agent and question."""
         return [key for key, state in self.questions.items() if key[1] == number and state == "outstanding"]
 
     def ask_no_more(self, number: int) -> None:
-        """A question that is over asks nobody."""
+        """Waives all outstanding answers to a question that has ended."""
         for key in self.waiting_for(number):
             self.questions[key] = "waived"
 
     def tire(self) -> None:
-        """Nobody waits for ever."""
+        """Waives answers that are outstanding for longer than the board's patience."""
         for key, state in self.questions.items():
             late = self.patience and self.questioned[key] + self.patience <= self.now
             if state == "outstanding" and late:

@@ -1,7 +1,7 @@
-"""A state machine that drives one consumer group, held against a model that shares no code with the store.
+"""A state machine that drives one consumer group, compared with a model that shares no code with the store.
 
-The model knows events as numbers. `walk_group` runs the machine over a store; rules do what workers do and
-move the clock, and after each the whole group is compared.
+The model knows events as numbers. `walk_group` runs the machine on a store. Rules do what workers do and move the
+clock; after each the whole group is compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ workers = st.sampled_from(WORKERS)
 
 @dataclass(slots=True)
 class Held:
-    """An event that was handed out and is not done: who had it last, and until when."""
+    """An event that was handed out and is not done: its last worker, and the end of its lease."""
 
     attempt: int = 0
     tries: int = 0
@@ -38,16 +38,17 @@ class Held:
 
 @dataclass
 class GroupModel:
-    """What a group of facts must do, in the plainest words."""
+    """A model of what a group of facts must do."""
 
     now: float = 0.0
     events: list[int] = field(default_factory=list)
-    """Sequences that match, in order, whether handed out or not."""
+    """Sequences of matching events in order, whether handed out or not."""
     out: dict[int, Held] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
 
     def mine(self, worker: str, handle: Handle) -> bool:
+        """Tells whether the worker holds the delivery."""
         held = self.out.get(handle.seq)
         return (
             held is not None
@@ -57,6 +58,7 @@ class GroupModel:
         )
 
     def bury(self) -> list[int]:
+        """Turns events without attempts left into dead letters, and returns their sequences."""
         gone = [s for s, h in self.out.items() if not h.dead and h.until <= self.now and h.tries >= ATTEMPTS]
         for seq in gone:
             self.out[seq].dead = True
@@ -71,7 +73,7 @@ class GroupModel:
         limit: int,
         lease: float,
     ) -> list[Handle] | None:
-        """What is handed out; `None` when something named is not the worker's."""
+        """Returns the handles that a turn gets; `None` if it names a delivery that the worker does not hold."""
         if not all(self.mine(worker, handle) for handle in (*ack, *fail, *extend)):
             return None
         for handle in ack:
@@ -97,6 +99,7 @@ class GroupModel:
         return given
 
     def figures(self) -> tuple[int, int, int, int]:
+        """Returns the numbers of events: backlog, held, waiting and dead."""
         live = [held for held in self.out.values() if not held.dead]
         held = sum(h.until > self.now for h in live)
         fresh = sum(seq not in self.out and seq not in self.done | self.dropped for seq in self.events)
@@ -104,7 +107,7 @@ class GroupModel:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """One group, three workers, any order of calls."""
+    """The state machine of one group and three workers, whose calls come in any order."""
 
     opener: ClassVar[Callable[[Clock], BoardStore]]
     happened: ClassVar[set[str]]
@@ -127,7 +130,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.post(2, False)
 
     def run(self, coroutine: Any) -> Any:
-        """The outcome of a call of a store that never waits."""
+        """Returns the result of a call on a store that never waits."""
         try:
             coroutine.send(None)
         except StopIteration as end:
@@ -165,7 +168,7 @@ class GroupMachine(RuleBasedStateMachine):
     def turn(
         self, worker: str, limit: int, lease: int, does: list[str], back: list[int], strictly: bool
     ) -> None:
-        """Settles some of what was handed out of late: only what the worker holds, or whatever it is."""
+        """Settles some recently handed out events: with `strictly` only those that the worker holds."""
         among = [h for w, h in self.given if not strictly or (w == worker and self.model.mine(worker, h))]
         among = list(dict.fromkeys(among))
         named: dict[str, list[Handle]] = {"ack": [], "fail": [], "extend": []}
@@ -234,10 +237,10 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def walk_group(opener: Callable[[Clock], BoardStore], settings_: settings) -> set[str]:
-    """Runs the machine; what happened at least once on the way.
+    """Runs the machine, and returns names of what happened at least once.
 
     Raises:
-        AssertionError: store and model went apart.
+        AssertionError: store and model differ.
     """
     seen: set[str] = set()
     machine = type("Machine", (GroupMachine,), {"opener": staticmethod(opener), "happened": seen})
