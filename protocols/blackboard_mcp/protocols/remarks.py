@@ -28,6 +28,8 @@ class RemarkKind(StrEnum):
     """The post supersedes or refutes the items, which is only a claim until their authors agree."""
     ASKS = "asks"
     """The post is a question that waits for answers of the agents in `fields`."""
+    UNASKED = "unasked"
+    """It is a question that begins with the name of the agent in `fields` and does not ask it."""
     ANSWERS = "answers"
     """The post replies to this question or critique, which still waits for the agents in `fields`, if any."""
     UNSEEN = "unseen"

@@ -94,6 +94,36 @@ async def test_a_question_says_whom_it_does_not_reach(board: Any, text: str, tol
     assert "does not ask" not in await a.say("post", id="Q-2", importance=2)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("b (and all): which port?", True),
+        ("b, which port?", True),
+        ("B – which port?", True),
+        ("b: which port?", False),
+        ("@b which port?", False),
+        ("b heard it from @c, why?", False),
+        ("a (and all): which port?", False),
+        ("better ask b: which port?", False),
+    ],
+)
+async def test_a_question_that_begins_with_a_name_asks_or_says_that_it_does_not(
+    board: Any, text: str, told: bool
+) -> None:
+    a, b, c = await board.join("a", "b", "c")
+    for agent in (b, c):
+        await agent.post("here", "LOG")
+    said = (await a.say("post", text=text, type="QUESTION")).splitlines()
+    line = 'Q-3 does not ask b; this does: post(type="QUESTION", text="@b …", edges={"supersedes": ["Q-3"]})'
+    assert (line in said) == told
+    if told:
+        await b.do("query")
+        assert "you owe" not in b.footer
+        await a.post("@b which port?", "QUESTION", edges={"supersedes": ["Q-3"]})
+        await b.do("query")
+        assert "you owe: answer Q-4" in b.footer
+
+
 async def test_who_is_asked_with_an_at_before_it_comes_finds_the_question(board: Any) -> None:
     a = await board.join("a")
     await a.post("@cleo which port?", "QUESTION")

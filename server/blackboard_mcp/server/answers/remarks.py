@@ -114,6 +114,12 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         return [f"not shown to you yet: {_named(one, agent)}" for one in remark.about]
     if remark.kind is RemarkKind.ASKS:
         return [_asks(item.id, remark.fields)]
+    if remark.kind is RemarkKind.UNASKED:
+        name = word(remark.fields[0])
+        return [
+            f'{item.id} does not ask {name}; this does: post(type="QUESTION", text="@{name} …", '
+            f'edges={{"supersedes": ["{item.id}"]}})'
+        ]
     if remark.kind is RemarkKind.ANSWERS:
         waits = f"waits for {_some(remark.fields)} still" if remark.fields else "waits for nobody any more"
         return [f"{first.id} {waits}"]

@@ -125,8 +125,13 @@ def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
     """
     found: list[Remark] = []
     asks = item.type is ItemType.QUESTION
-    if asks and (names := (yield from questions.waiting_for(ledger.no, item.number))):
-        found.append(Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names)))
+    if asks:
+        names = yield from questions.waiting_for(ledger.no, item.number)
+        if names:
+            found.append(Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names)))
+        unasked = (yield from questions.spoken_to(ledger.no, item.text)) if item.key is None else []
+        if unasked and unasked[0] not in (*names, item.author):
+            found.append(Remark(place, RemarkKind.UNASKED, (item,), fields=tuple(unasked)))
     replied = [edge.target for edge in item.edges if edge.kind is EdgeKind.REPLIES_TO]
     rows = yield from load_any(ledger.no, replied)
     asked = [n for n in replied if not asks and rows[n].type == ItemType.QUESTION and rows[n].public]

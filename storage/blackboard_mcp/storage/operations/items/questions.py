@@ -28,6 +28,8 @@ MOST_ASKED = 8
 """The most agents whom one question asks: those that it names first."""
 _LOOKED_AT = 20_000
 """The characters at the start of a text that are searched for names."""
+_AROUND = ",;:.!?()-–—"
+"""Characters around a name at the beginning of a text that are not part of it."""
 _NO_ANSWERS = (ItemType.QUESTION, ItemType.CRITIQUE)
 
 
@@ -135,6 +137,15 @@ def lapse(ledger: Ledger, seconds: int, most: int) -> Steps[None]:
     items = yield from load_any(ledger.no, [owed[1] for owed in rows])
     for owed in rows:
         yield from let_off(ledger, items[owed[1]], [owed], f"no answer in {_lasting(seconds)}")
+
+
+def spoken_to(no: int, text: str) -> Steps[list[str]]:
+    """Returns the agent whose name begins a text without an @, if the board knows that agent."""
+    first = text[:_LOOKED_AT].split(maxsplit=1)[0].strip(_AROUND) if text.strip() else ""
+    if not first or is_reserved(first) or mentioned(text):
+        return []
+    names = yield sql("agents_among"), (no, dumps([first, first.casefold()]))
+    return [name for (name,) in names][:1]
 
 
 def waiting_for(no: int, question: int) -> Steps[list[str]]:
