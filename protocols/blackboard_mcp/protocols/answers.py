@@ -247,14 +247,15 @@ class Log:
     more: bool
     attention: Attention
     look: Look = field(default_factory=Look)
-    """What the agent had been shown by then, by this process or another."""
+    """The agent's look as of then, whether this or another process showed it the changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A piece of a whole log: every event after a sequence, including private ones of any agent.
 
-    `seq` is the board's present sequence; the events may end before it. Check `Event.visible_to` before showing one.
+    `seq` is the board's present sequence, which may be beyond the last event. Check `Event.visible_to` before showing
+    one.
     """
 
     events: tuple[Event, ...]
@@ -313,7 +314,7 @@ class Snapshot:
     summaries: tuple[SummaryRequest, ...] = ()
     """Requests for summaries that the agent could take, oldest first, at most three."""
     look: Look = field(default_factory=Look)
-    """What the agent had been shown by then, by this process or another."""
+    """The agent's look as of then, whether this or another process showed it the changes."""
     at: datetime | None = None
     """The instant of the last event; `None` without events."""
     tokens: int = 0

@@ -17,7 +17,7 @@ from .topics import Topic
 class DebateStore(Protocol):
     """A store of debates, and of the standing watches that oblige agents in them."""
 
-    # Each call in a debate answers as `debate_status` does, as of its own transaction.
+    # Each call in a debate returns what `debate_status` would return in the same transaction.
 
     async def debate_open(
         self,
@@ -188,7 +188,7 @@ class DebateStore(Protocol):
         """
         ...
 
-    # Standing watches: debates that open on what they name oblige the agent; what is posted about it, it hears of
+    # Standing watches: debates on matching items oblige the agent, and it is told of matching posts
 
     async def watch_topic(
         self, board: str, agent: str, topic: Topic, *, once: Once | None = None

@@ -49,7 +49,7 @@ _SHORT = 3
 def normal_form(text: str) -> str:
     """Returns `text` in a normal spelling; two findings say the same when their normal forms are equal."""
     text = "\n".join(_plain(text).strip().splitlines())
-    # Lines all indented alike are merely wrapped, unless what stands before them opens a block.
+    # Lines with equal indentation are only wrapped text, unless the line before them opens a block.
     indented = len(set(_INDENTATION.findall(text))) > 1 or _OPENING.search(text) is not None
     shouted = text.isupper() and len(text.split()) > 2
     parts = _VERBATIM.split(text)

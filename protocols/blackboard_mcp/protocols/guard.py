@@ -32,7 +32,7 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """How the guard reached an item: in which debate, over which edge, and how many edges from the debate.
+    """The way in which the guard reached an item: the debate, the edge, and the number of edges from the debate.
 
     The root of a debate and its critiques are held without an edge.
     """

@@ -68,13 +68,13 @@ def _spelt(name: str) -> bool:
             marks = -1
         else:
             return False
-    # Letters of special forms (wide, ligatures, mathematical …) are others in disguise.
+    # Letters of special forms (wide, ligatures, mathematical …) look like plain ones.
     return unicodedata.is_normalized("NFKC", name) and not _UNSEEN.search(name)
 
 
 @lru_cache(4_096)
 def looks(name: str) -> frozenset[str]:
-    """Returns the looks of a name: two names look alike when they have one of these in common.
+    """Returns the simplified forms of a name: two names look alike when they have one of these in common.
 
     There are two, with and without case, because a capital I looks like a small l, but equals a small i if case is
     ignored.
@@ -136,7 +136,7 @@ def _prototypes_of_ascii() -> Mapping[int, str]:
     return {ord(c): looked for c, looked in _prototypes().items() if c.isascii()}
 
 
-# Scripts that are written without spaces: a name in letters of others ends where they begin.
+# Scripts that are written without spaces: before these a name in another script ends.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     "\U00020000-\U0003ffff"

@@ -46,9 +46,10 @@ class Unblocker:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What is protected and why, most tokens first, and who could release it, longest waiting first.
+    """The protected items of a board by cause, most tokens first, and agents that could release some.
 
-    `tokenizer` is the board's, which also counts the text of the hot issue.
+    Agents that keep others waiting the longest come first. `tokenizer` is the board's, which also counts the hot
+    issue.
     """
 
     target_tokens: int

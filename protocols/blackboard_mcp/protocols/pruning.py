@@ -33,7 +33,7 @@ class Candidate:
     debated_before: bool
     """True when a debate on it was opened and closed."""
     reads: int = 0
-    """How often it was read by id, key or query; the count may be some seconds old."""
+    """The number of times it was read by id, key or query; the count may be some seconds old."""
     last_read: datetime | None = None
     owner: str = ""
     """The owner for whom its author acts; the author itself if no other owner is known."""

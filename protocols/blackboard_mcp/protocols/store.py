@@ -152,7 +152,7 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         """Returns the role that the board itself gives the agent, or `None`."""
         ...
 
-    # Whom agents act for: the same on every board, and in no board's log
+    # Owners and trust of agents: the same on every board, and in no board's log
 
     async def set_owner(self, agent: str, owner: str) -> None:
         """Records that from now on the agent acts for `owner`; its own name makes it act for itself."""
@@ -344,7 +344,7 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         """
         ...
 
-    # Leaving and coming back
+    # Leaving and returning
 
     async def prune(
         self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None

@@ -90,14 +90,14 @@ def parse_name(text: str) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What one agent read, and what to do if it is unchanged: the writes first, then the calls in debates.
+    """One agent's reads, and the writes and calls in debates to make if what it read is unchanged.
 
     It may also acknowledge deliveries of `group`, as a turn does. A transaction that is refused acknowledges none; one
     that acknowledges a delivery which the agent no longer holds changes nothing.
 
-    The value of a read is a version or a `Since`; for a glob and for `$board` it may be the bare sequence. Edges and
-    debates name items of `writes` by their place: -1 for the first. Two writes to one key are applied in order, and
-    each adds a version.
+    The value of a read is a version or a `Since`; for a glob and for `$board` it may be the bare sequence. The writes
+    come first, then the calls. Edges and calls name items of `writes` by their place: -1 for the first. Two writes to
+    one key are applied in order, and each adds a version.
     """
 
     reads: Mapping[str, int | Since] = field(default_factory=dict)

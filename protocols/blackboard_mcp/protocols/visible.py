@@ -12,7 +12,7 @@ from functools import lru_cache
 SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 JOINERS = "\u200c\u200d"
 HIDDEN = re.compile(
-    # A flag of a region is spelt with tag characters: the one place where they are meant to be seen.
+    # A region's flag emoji is spelt with tag characters: only there are these allowed.
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f)"
     "|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f\ud800-\udfff]"

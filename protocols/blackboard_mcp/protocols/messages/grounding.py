@@ -24,7 +24,7 @@ GROUNDING_STATES = States(
     moves={
         "PROPOSED": frozenset({"REPAIRING", "GROUNDED", "ABANDONED"}),
         "REPAIRING": frozenset({"PROPOSED", "ABANDONED"}),
-        # Somebody may find out later that it was not understood alike.
+        # An agent may find out later that others understood it differently.
         "GROUNDED": frozenset({"REPAIRING"}),
         "ABANDONED": frozenset(),
     },

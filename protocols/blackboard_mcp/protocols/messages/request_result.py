@@ -27,7 +27,7 @@ REQUEST_STATES = States(
     first=frozenset({"OPEN"}),
     moves={
         "OPEN": _ENDS | {"TAKEN"},
-        # Back to OPEN when the lease ended, or to the next one when the holder declined.
+        # A request is OPEN again when the lease ended, or when the holder declined and others may answer.
         "TAKEN": _ENDS | {"OPEN"},
         **{state: frozenset() for state in sorted(_ENDS)},
     },

@@ -23,7 +23,7 @@ TASK_STATES = States(
     first=frozenset({"OFFERED"}),
     moves={
         "OFFERED": frozenset({"CLAIMED", "FAILED"}),
-        # From one holder to another is a claim again: the offer's, after a reassignment.
+        # A reassignment offers the task again before another agent claims it.
         "CLAIMED": frozenset({"DONE", "FAILED", "OFFERED"}),
         "DONE": frozenset(),
         "FAILED": frozenset({"OFFERED"}),

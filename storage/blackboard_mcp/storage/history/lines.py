@@ -51,7 +51,7 @@ def write(line: Mapping[str, Any]) -> bytes:
 
 _SHA256 = 64
 _END = b'"}}\n'
-"""What follows the sha256 on the last line."""
+"""The bytes after the sha256 on the last line."""
 
 
 def seal(before: Hash, last: bytes) -> bytes:

@@ -51,7 +51,7 @@ class CancellationTests:
             change.cancel()
 
         async def tried(call: int) -> None:
-            """The call, cancelled somewhere, and then once more with the same key."""
+            """Makes the call, cancels it at a random moment, and repeats it with the same key."""
             nonlocal cancelled
             work = debate if call % 5 == 4 else post
             once = Once(f"call-{call}", f"{call}")

@@ -182,7 +182,7 @@ class Debating(Invariants):
         there=st.sampled_from([None, *AGENTS]),
     )
     def lapse(self, seconds: int, law: tuple[int, ...] | None, there: str | None) -> None:
-        """Time passes, and what ends by time ends. `law` are settings to set first, `None` keeps the present ones."""
+        """Time passes, and what ends by time ends. `law` has settings to make first; `None` keeps the present ones."""
         if law is not None:
             self.legislate(0, *law)
             self.catch_up()

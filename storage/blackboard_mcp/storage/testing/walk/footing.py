@@ -38,7 +38,7 @@ class Footing(Pacts):
         super().__init__()
         self.endorsed: dict[int, list[str]] = {}
         self.notices: dict[int, dict[int, bool]] = {}
-        """By item, what it rests on that was retracted; false where it merely supports it."""
+        """Retracted items by the item that rests on them: true if it depends on one, false if it only supports it."""
 
     def fallen(self, number: int) -> bool:
         """Tells whether the item is withdrawn, invalidated, or superseded by its own author for all to see."""

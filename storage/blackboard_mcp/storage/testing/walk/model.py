@@ -125,10 +125,10 @@ class Model(Footing, Wondering):
         self.agreed: set[tuple[int, str, int]] = set()
         """Claims on others' items that their authors agreed to, as edges."""
         self.leaving: list[tuple[int, bool]] = []
-        """What the post under way has its author's agreement to supersede, and whether it had fallen before."""
+        """Items that the present post agrees to have superseded, and whether each had fallen before."""
         self.asked: dict[int, Asked] = {}
         self.roles: dict[str, str] = {}
-        """What the board says of agents, all of whom have an admin's credential."""
+        """Roles that the board gives agents, all of whom have an admin's credential."""
 
     def kept(self) -> Model:
         """Returns a copy that shares nothing with this one."""

@@ -38,7 +38,7 @@ class Held:
 
 @dataclass
 class GroupModel:
-    """A model of what a group of facts must do."""
+    """A plain model of a consumer group that gets facts."""
 
     now: float = 0.0
     events: list[int] = field(default_factory=list)
