@@ -1,4 +1,4 @@
-"""The searchable archive of one installation: store, index and indexer working together."""
+"""The searchable archive of one installation: store, index and indexer together."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BUNDLED = EmbedderChoice()
 
 
 def has_lance() -> bool:
-    """Whether LanceDB is installed, which has no wheels for some platforms."""
+    """Tells whether LanceDB is installed, which has no wheels for some platforms."""
     return importlib.util.find_spec("lancedb") is not None
 
 
 def archive_index(path: Path, embedder: EmbedderChoice) -> ArchiveIndex:
-    """The archive index in a folder: LanceDB's, or where there is no LanceDB one of words alone."""
+    """Returns the archive index in a folder: LanceDB's, or without LanceDB an index of words only."""
     if not has_lance():
         from .fts.index import FtsArchiveIndex
 
@@ -42,11 +42,16 @@ def archive_index(path: Path, embedder: EmbedderChoice) -> ArchiveIndex:
 
 
 class SearchableArchive:
-    """Answers searches, and keeps the index in step once it is needed.
+    """Answers searches, and keeps the index up to date.
 
-    `eager` starts the indexer at once, which loads the index with the first archived item; otherwise it
-    starts with the first search, so that a process nobody searches in never loads the index. Without an
-    `index` it is the one that `archive_index` says, with the embedding model that `embedder` names.
+    Args:
+        source: the store whose archived items are indexed.
+        path: the folder of the index.
+        holder: the name under which this process takes the indexer's lease.
+        eager: starts the indexer with `start`. Otherwise the first search starts it, so that a process without
+            searches never loads the index.
+        index: the index; by default the one from `archive_index`.
+        embedder: chooses the embedding model of the default index.
     """
 
     def __init__(
@@ -69,12 +74,12 @@ class SearchableArchive:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to keep the index in step, where `eager` says so."""
+        """Starts the indexer if the archive is `eager`."""
         if self._eager:
             self._run()
 
     def _parts(self) -> tuple[ArchiveIndex, Indexer]:
-        """The index and its indexer, made at first use."""
+        """Returns the index and its indexer, and creates them at first use."""
         if self._index is None or self._indexer is None:
             from .lance.indexer import Indexer
 
@@ -84,18 +89,18 @@ class SearchableArchive:
         return self._index, self._indexer
 
     def _run(self) -> None:
+        """Starts the indexer's task, unless it runs already."""
         if self._task is None:
             _, indexer = self._parts()
-            context = without()  # not on the account of whoever searches first
+            context = without()  # the indexer's work is not charged to whoever searches first
             context.run(METER.set, None)
             self._task = asyncio.create_task(indexer.run(), name="archive-indexer", context=context)
 
     async def search(self, query: ArchiveQuery) -> ArchiveAnswer:
-        """The best hits, those not indexed yet included; not confirmed against the store.
+        """Returns the best hits, including items that are not indexed yet; the store has not confirmed them.
 
         Raises:
-            ArchiveUnavailable: the index cannot be opened or read, or lacks something that does not wait
-                for it; it is being mended.
+            ArchiveUnavailable: the index cannot be opened or read, or is incomplete. Its repair has begun.
         """
         index, indexer = self._parts()
         self._run()
@@ -107,6 +112,11 @@ class SearchableArchive:
             raise
 
     async def _complete(self, index: ArchiveIndex, indexer: Indexer, query: ArchiveQuery) -> ArchiveAnswer:
+        """Searches, and repeats the search until the index is known to be complete.
+
+        Raises:
+            ArchiveUnavailable: it is not complete.
+        """
         from .lance.pending import search_archive
 
         for _ in range(_ATTEMPTS):
@@ -114,25 +124,26 @@ class SearchableArchive:
             answer = await search_archive(self._source, index, query)
             if known is not None and answer.life == known:
                 return answer
-            # Another table than the one that was found complete, or none was yet.
+            # The searched table is not the one that was found complete, or none was found yet.
             if not await indexer.complete():
                 break
         raise ArchiveUnavailable("The archive index is not known to be complete.", reason="incomplete")
 
     async def rebuild(self, step: Callable[[int], object] | None = None) -> int | None:
-        """Drops the index and refills it: how many documents, `None` when another process is at it.
+        """Deletes the index and fills it again; returns the number of documents, `None` if another process is indexing.
 
-        `step` is told of documents as they are taken in.
+        `step` is called with numbers of documents while they are added.
         """
         _, indexer = self._parts()
         return await indexer.rebuild(step)
 
     async def drain(self) -> bool:
-        """Indexes what waits, now; false when another process is at it."""
+        """Indexes everything that waits now; returns false if another process is indexing."""
         _, indexer = self._parts()
         return await indexer.drain()
 
     async def close(self) -> None:
+        """Stops the indexer and closes the index."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""How a store over an engine turns operations into its methods: one operation, one transaction."""
+"""Turns operations into methods of a store over an engine: one operation runs in one transaction."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .operations.ledger.rows import Steps, T, micros
 P = ParamSpec("P")
 
 _ATTEMPTS: Final = 9
-"""What a change touches may move while it is judged; it does not as often as this, one after the other."""
+"""How often a change is judged anew because what it touches changed meanwhile."""
 _COPIES: Final[dict[type, Callable[[Any], Any]]] = {list: tuple, set: frozenset, dict: dict}
 
 
 class StoreCalls:
-    """The engine, the clock, the judge of changes, and how operations run under them."""
+    """The base of a store: its engine, its clock, and the judge of changes under which operations run."""
 
     def __init__(
         self, engine: Engine, clock: Clock, judge: Judge | None = None, boards: Iterable[str] = ()
@@ -36,17 +36,18 @@ class StoreCalls:
         self._judged_boards = frozenset(boards)
 
     def _now(self) -> int:
+        """Returns the present time in microseconds since 1970."""
         return micros(self._clock.now())
 
     async def _write(self, work: Callable[[Write], Steps[T]], *, always: bool = False) -> T:
-        """Runs the operation under the grant of the call under way, and returns after its commit.
+        """Runs the operation under the grant of the current call, and returns after its commit.
 
-        What access policies have to allow is put before the judge, and the operation is then run again.
-        With `always` it runs even if the grant no longer holds.
+        Changes that access policies have to allow are put before the judge, and then the operation runs again. With
+        `always` it runs even if the grant no longer holds.
 
         Raises:
-            Forbidden: the grant does not hold any more; nothing was changed.
-            Conflict: what it touches changed again and again.
+            Forbidden: the grant no longer holds; nothing was changed.
+            Conflict: what the operation touches changed again and again while it was judged.
             Exception: whatever the engine, the operation or the judge raised.
         """
         permit = Permit(self._judged_boards) if self._judged_boards else None
@@ -69,7 +70,7 @@ class StoreCalls:
 
 
 def reads(operation: Callable[P, Steps[T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Makes a store's method of an operation that reads: it runs on one snapshot."""
+    """Makes a store's method from an operation that reads: it runs on one snapshot."""
 
     async def method(self: StoreCalls, /, *args: P.args, **named: P.kwargs) -> T:
         given, more = _kept(args, named)
@@ -81,7 +82,7 @@ def reads(operation: Callable[P, Steps[T]]) -> Callable[Concatenate[Any, P], Cor
 def reads_now(
     operation: Callable[Concatenate[int, P], Steps[T]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """The same for an operation that takes the time first, in microseconds since 1970."""
+    """Does the same as `reads` for an operation whose first argument is the time, in microseconds since 1970."""
 
     async def method(self: StoreCalls, /, *args: P.args, **named: P.kwargs) -> T:
         given, more = _kept(args, named)
@@ -94,7 +95,7 @@ def reads_now(
 def writes(
     operation: Callable[Concatenate[Write, P], Steps[T]], *, always: bool = False
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Makes a store's method of an operation that writes: one transaction; `always` as in `StoreCalls._write`."""
+    """Makes a store's method from an operation that writes: one transaction. For `always` see `StoreCalls._write`."""
 
     async def method(self: StoreCalls, /, *args: P.args, **named: P.kwargs) -> T:
         given, more = _kept(args, named)
@@ -104,18 +105,19 @@ def writes(
 
 
 def _like(operation: Callable[..., Any], method: Callable[P, T]) -> Callable[P, T]:
-    """The method, under the name and with the docstring of its operation."""
+    """Gives the method the name and docstring of its operation, and returns it."""
     method.__name__ = method.__qualname__ = operation.__name__
     method.__doc__ = operation.__doc__
     return method
 
 
 def _kept(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments as they are now: an operation runs later, in another thread, and perhaps again."""
+    """Returns copies of the arguments, since the operation runs later in another thread, perhaps twice."""
     return [_copy(value) for value in args], {name: _copy(value) for name, value in named.items()}
 
 
 def _copy(value: Any) -> Any:
+    """Returns an immutable or separate copy of a collection, or the value itself."""
     copy = _COPIES.get(type(value))
     if copy is not None:
         return copy(value)

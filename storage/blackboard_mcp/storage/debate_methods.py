@@ -1,4 +1,4 @@
-"""A store's methods for debates: each makes one `DebateCall` of its arguments."""
+"""A store's methods for debates: each makes one `DebateCall` from its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .operations.debates import calls
 
 
 class DebateMethods(StoreCalls):
-    """The part of the store that agents argue and agree by."""
+    """The methods of a store for debates; `protocols.debate_store` says what they do."""
 
     _debate = writes(calls.debate)
 

@@ -1,4 +1,4 @@
-"""The room that the disk leaves to writers, as a transaction finds it."""
+"""The room that the disk leaves for writes, as a transaction finds it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from enum import IntEnum
 
 
 class DiskRoom(IntEnum):
-    """What is still written: `NOTHING` that agents ask for, what ends work (`ENDING`), `ALL`."""
+    """What may still be written.
+
+    `ALL`: everything. `ENDING`: only what ends work, such as answers that are owed. `NOTHING`: nothing by agents.
+    """
 
     NOTHING = 0
     ENDING = 1
@@ -15,4 +18,4 @@ class DiskRoom(IntEnum):
 
 
 ROOM: ContextVar[DiskRoom] = ContextVar("blackboard_room", default=DiskRoom.ALL)
-"""That of the transaction under way; an engine sets it where it runs operations."""
+"""The room for the current transaction; an engine sets it where it runs operations."""

@@ -1,6 +1,6 @@
-"""The seam between the board store and a database: what an engine offers.
+"""The protocol between the board store and a database: what an engine offers.
 
-An engine runs operations in transactions; it knows no table and no board. `sqlite/engine.py` is one, on a
+An engine runs operations in transactions; it knows no tables and no boards. `sqlite/engine.py` is one, on a
 file or in memory. Another database needs this protocol, its schema, and a way to open it.
 """
 
@@ -14,22 +14,25 @@ from .trouble import Trouble
 
 
 class Engine(Protocol):
-    """A database that runs operations, for many tasks at once. It belongs to the event loop that opened it."""
+    """A database that runs operations for many tasks at once; it belongs to the event loop that opened it."""
 
     async def read(self, operation: Operation[T]) -> T:
-        """Runs the operation on one consistent snapshot, which holds every write acknowledged before the call.
+        """Runs the operation on one consistent snapshot, and returns its result.
+
+        The snapshot contains every write that was acknowledged before the call.
 
         Raises:
             StoreBusy, StoreTooNew, StoreDamaged, StoreClosed: as named.
-            StoreError: the operation tried to write, or another failure of the database.
+            StoreError: the operation tried to write, or the database failed otherwise.
             Exception: whatever the operation raised.
         """
         ...
 
     async def write(self, operation: Operation[T]) -> T:
-        """Runs the operation in a transaction, and returns after the commit that holds it: all of it or nothing.
+        """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
 
-        A cancelled call was either never started or completes whole. A change of rows wakes those who wait.
+        A cancelled call either never started or completes as a whole. A change of rows wakes callers of
+        `wait_for_change`.
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew, StoreClosed: nothing was changed.
@@ -39,16 +42,16 @@ class Engine(Protocol):
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why writes fail, while they do; reads go on."""
+        """The reason why writes fail now, or `None`; reads go on."""
         ...
 
     @property
     def displaced(self) -> bool:
-        """Whether the database that was opened is not in its place any more."""
+        """Whether the opened database was moved, replaced or deleted."""
         ...
 
     def changes(self) -> int:
-        """A counter that grows when this process commits a change or learns of another's."""
+        """Returns a counter that grows when this process commits a change or learns of another's."""
         ...
 
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
@@ -59,16 +62,16 @@ class Engine(Protocol):
         ...
 
     async def backup(self, target: Path, mark: Operation[object] | None = None) -> None:
-        """Writes a copy of the database, as of one moment, to a new private file; `mark` runs in the copy.
+        """Writes a copy of the database, as of one moment, to a new private file; runs `mark` in the copy.
 
         Raises:
             StoreError: `target` exists or cannot be written.
-            StoreFull: no room for the copy.
+            StoreFull: the disk has no room for the copy.
         """
         ...
 
     async def write_from(self, source: Path, operation: Operation[T]) -> T:
-        """Runs the operation in a transaction that can read the database file `source` as `staged`.
+        """Runs the operation in a transaction that can read the database file `source` as `staged`; returns its result.
 
         Raises:
             StoreDamaged: `source` has another schema.
@@ -77,5 +80,5 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finishes what was asked before, then lets the database go. A second call does nothing."""
+        """Finishes pending calls, then closes the database. A second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""The in-memory store: boards that live as long as the process, for tests, notebooks and trial runs."""
+"""The in-memory store: boards that exist as long as the process, for tests, notebooks and trial runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from .store import SqlBoardStore
 
 
 async def open_memory_store(*, clock: Clock | None = None) -> SqlBoardStore:
-    """A board store without a file: the same operations as on disk, on a private SQLite database in memory.
+    """Opens a board store without a file: the operations run on a private SQLite database in memory.
 
-    It keeps the whole bargain of `BoardStore` but durability: what it holds ends with `close`, and no
-    other store, in this process or another, sees it. Reads wait for writes, since both share the one
-    connection. `clock` is the machine's own when it is not given.
+    It keeps the whole contract of `BoardStore` except durability: its content ends with `close`, and no other store
+    sees it. Reads wait for writes, since both share the one connection. `clock` defaults to the system's clock.
     """
     return await SqlBoardStore.open(None, clock=clock)

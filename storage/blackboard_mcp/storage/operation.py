@@ -1,9 +1,9 @@
 """Store operations, for every engine: plain generators that yield SQL and receive rows.
 
-An operation knows statements and values; it knows no connection, no transaction and no await. SQLite
-runs one to its end in the thread of its connection, an engine on a network awaits each statement. An
-engine may run an operation a second time (a fresh generator from the same callable) when the
-transaction around the first run was lost, so it must have no effect outside its statements.
+An operation knows statements and values; it knows no connection, no transaction and no `await`. SQLite
+runs one to its end in its connection's thread, an engine on a network awaits each statement. If a transaction
+is lost, an engine may run its operation again, as a fresh generator from the same callable. So an operation must
+have no effect except through its statements.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from blackboard_mcp.protocols.values import dataclass
 T = TypeVar("T")
 
 Rows = list[tuple[Any, ...]]
-"""All rows of one statement, in its order; empty when it returns none."""
+"""All rows of one statement, in order; empty if it returns none."""
 
 Statement = tuple[str, Sequence[Any]]
 """SQL text with `?` or `?NNN` placeholders, and their values."""
 
 Operation = Callable[[], Generator[Statement, Rows, T]]
-"""Called once per run: `rows = yield sql, parameters`; its return value is the operation's."""
+"""A callable that returns a new generator for each run: `rows = yield sql, parameters`; the result is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Write:
 
     Attributes:
         now: the time of the change, in microseconds since 1970.
-        grant: what the caller was let in for; `None` for the server itself and for programs in its process.
-        permit: the changes that access policies allowed; `None` where nobody judges.
+        grant: what the caller was authorised to do; `None` for the server itself and programs in its process.
+        permit: the changes that access policies allowed; `None` if no policies judge.
     """
 
     now: int

@@ -1,6 +1,6 @@
 """The board store over an engine: each method runs one operation in one transaction.
 
-What the methods take, answer and raise stands in `protocols.store`, and with the operation that each names.
+`protocols.store`, and the operation that each method names, say what the methods take, return and raise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _BURST_STEPS = 40
 
 
 class SqlBoardStore(DebateMethods):
-    """A `BoardStore`, and a `CredentialStore`, over an engine."""
+    """A `BoardStore` and a `CredentialStore`, over an engine."""
 
     @classmethod
     async def open(
@@ -64,9 +64,9 @@ class SqlBoardStore(DebateMethods):
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
         keep_free: int = 0,
     ) -> SqlBoardStore:
-        """The store in the SQLite file at `path`, made if it is not there; in memory when `path` is `None`.
+        """Opens the SQLite file at `path`, and creates it if it does not exist; `None` opens a store in memory.
 
-        Of the disk `keep_free` bytes, of a small one a twentieth, are left to what ends work.
+        `keep_free` bytes of the disk, at most a twentieth of it, stay free for what ends work.
 
         Raises:
             StoreTooNew: a newer version of the product wrote the file.
@@ -78,18 +78,20 @@ class SqlBoardStore(DebateMethods):
         return cls(engine, clock or SystemClock())
 
     def judged(self, judge: Judge, boards: Iterable[str] = ()) -> SqlBoardStore:
+        """Returns the same store, which asks `judge` about agents' changes on `boards` before it commits them."""
         return type(self)(self.engine, self._clock, judge, boards)
 
     async def backup(self, target: Path) -> None:
-        """Writes a copy of all boards, as of one moment, to a new file whose boards know that they are copies.
+        """Writes a copy of all boards, as of one moment, to a new file, which records that its boards are copies.
 
         Raises:
             StoreError: `target` exists or cannot be written.
-            StoreFull: no room for the copy.
+            StoreFull: the disk has no room for the copy.
         """
         await self.engine.backup(target, lambda: places.mark_copies(Write(self._now())))
 
     async def close(self) -> None:
+        """Closes the store; later calls raise `StoreClosed`."""
         await self.engine.close()
 
     # Boards
@@ -105,6 +107,7 @@ class SqlBoardStore(DebateMethods):
     _texts = reads(token_counts.page)
 
     async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
+        """Returns the board, and creates it with `config` if it does not exist."""
         return await self.find_board(board) or await self._ensure(board, agent, config)
 
     async def change_board(
@@ -116,6 +119,11 @@ class SqlBoardStore(DebateMethods):
         count: Count | None = None,
         once: Once | None = None,
     ) -> Board:
+        """Makes the changes in `change`, and returns the board.
+
+        A change of the tokenizer needs `count`. Texts are counted before the transaction, in other threads and
+        in pages, so that others can write meanwhile.
+        """
         counted = dict[str, int]()
         if count is not None and (once is None or await self.recall(board, agent, once) is None):
             place: token_counts.Place | None = token_counts.START
@@ -125,7 +133,7 @@ class SqlBoardStore(DebateMethods):
                 counted |= await asyncio.to_thread(token_counts.counts, new, count)
         return await self._change_board(board, agent, change, count=count, counted=counted, once=once)
 
-    # Whom agents act for
+    # Owners and trust
 
     owner_of = reads(principals.owner_of)
     owners_of = reads(principals.owners_of)
@@ -134,10 +142,12 @@ class SqlBoardStore(DebateMethods):
     _trust_of = reads(trusting.trust_of_agent)
 
     async def set_owner(self, agent: str, owner: str) -> None:
+        """Records that from now on the agent acts for `owner`; its own name makes it act for itself."""
         if await self.owner_of(agent) != owner:
             await self._set_owner(agent, owner)
 
     async def set_trust(self, agent: str, trust: Trust) -> None:
+        """Sets the trust in what the agent posts from now on."""
         if await self._trust_of(agent) is not trust:
             await self._set_trust(agent, trust)
 
@@ -160,6 +170,7 @@ class SqlBoardStore(DebateMethods):
         once: Once | None = None,
         look: int = 0,
     ) -> Committed:
+        """Applies everything in the transaction, or nothing. Long globs are compared before the transaction."""
         if not transaction.changes:
             return await self._validate(board, agent, transaction, look)
         foreseen = 0
@@ -170,6 +181,7 @@ class SqlBoardStore(DebateMethods):
         )
 
     async def sweep_once(self) -> int:
+        """Deletes expired idempotency keys, in transactions of bounded size, and returns their number."""
         dropped = 0
         while some := await self._sweep_once(_SWEEP_BATCH):
             dropped += some
@@ -205,6 +217,7 @@ class SqlBoardStore(DebateMethods):
     _lapse = writes(lapses.lapse)
 
     async def sweep_debates(self) -> list[str]:
+        """Ends what the boards' settings let lapse, and returns the boards that it changed."""
         return [board for board in await self._debates_due() if await self._lapse(board)]
 
     # Leaving and coming back
@@ -223,6 +236,8 @@ class SqlBoardStore(DebateMethods):
     async def prune(
         self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
     ) -> PassOutcome:
+        """Runs `decide` and archives the items that it names, in one transaction; without `apply` it only decides."""
+
         def run(write: Write) -> Steps[PassOutcome]:
             return pruning.prune(write, board, decide, apply=apply, reaching=reaching)
 
@@ -231,6 +246,7 @@ class SqlBoardStore(DebateMethods):
         return await self.engine.read(lambda: run(Write(self._now())))
 
     async def expire(self) -> list[str]:
+        """Archives items whose time to live is over and that nothing protects; returns the boards that it changed."""
         changed: dict[str, None] = {}
         place: pruning.Due | None = (0, 0, 0)
         while place is not None:
@@ -241,10 +257,12 @@ class SqlBoardStore(DebateMethods):
         return list(changed)
 
     async def next_expiry(self) -> float | None:
+        """Returns the seconds until the next item's time to live ends; `None` if no item has one left."""
         micros_left = await self._next_expiry()
         return None if micros_left is None else micros_left / 1_000_000
 
     async def spread_retractions(self) -> list[str]:
+        """Delivers all retraction notices that are left; returns the boards that it changed."""
         changed = await self._boards_waiting()
         for board in changed:
             while await self._spread(board):
@@ -277,6 +295,7 @@ class SqlBoardStore(DebateMethods):
     _abandon = writes(subscription_operations.expire)
 
     async def expire_subscriptions(self) -> list[str]:
+        """Expires unused subscriptions, and returns the boards where some were due."""
         due = await self._abandoned()
         for board in due:
             await self._abandon(board)
@@ -298,6 +317,7 @@ class SqlBoardStore(DebateMethods):
     _abandon_group = writes(group_operations.abandon)
 
     async def sweep_groups(self) -> list[str]:
+        """Buries deliveries without attempts left, ends unused groups, and returns the changed boards."""
         spent, unused = await self._groups_due()
         changed = [board for board, name in spent if await self._bury(board, name)]
         changed += [board for board, name in unused if await self._abandon_group(board, name)]
@@ -321,12 +341,14 @@ class SqlBoardStore(DebateMethods):
     _lapse_requests = writes(requests.lapse)
 
     async def take_next(self, board: str, agent: str, *, once: Once | None = None) -> tuple[int, int] | None:
-        # A look first: most who wait find nothing, and a look keeps nobody from writing.
+        """Takes the oldest free request that waits for the agent; returns its number and lease, or `None`."""
+        # Reads first: mostly nothing waits, and a read does not block writers.
         if not await self._anything_next(board, agent, once):
             return None
         return await self._take_next(board, agent, once=once)
 
     async def sweep_requests(self) -> list[str]:
+        """Ends requests, leases and offers that are over, and returns the boards that it changed."""
         return [board for board in await self._requests_due() if await self._lapse_requests(board)]
 
     # Access tokens
@@ -343,9 +365,11 @@ class SqlBoardStore(DebateMethods):
     # News
 
     def changes(self) -> int:
+        """Returns a counter that grows whenever this or another process commits something."""
         return self.engine.changes()
 
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
+        """Returns the counter as soon as it exceeds `seen`, or after `timeout` seconds."""
         return await self.engine.wait_for_change(seen, timeout, hurried=hurried)
 
     # For the archive's index
@@ -364,7 +388,8 @@ class SqlBoardStore(DebateMethods):
     _archived_page = reads(index_feed.archived_page)
 
     async def outbox_wait(self, seconds: float) -> None:
-        # Indexing yields to posting: what waits is found by a search all the same.
+        """Waits up to `seconds` for items that wait for the index, then for a pause in a burst of changes."""
+        # Indexing gives way to posting: searches find the waiting items anyway.
         seen = self.engine.changes()
         if await self._outbox_empty():
             if await self.engine.wait_for_change(seen, seconds, hurried=False) == seen:
@@ -377,6 +402,7 @@ class SqlBoardStore(DebateMethods):
             seen = now
 
     async def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:
+        """Yields all archived items as documents, in pages of at most `batch`."""
         place: index_feed.Place | None = (0, 0)
         while place is not None:
             place, page = await self._archived_page(place, batch)

@@ -1,4 +1,4 @@
-"""Troubles that keep a store from writing while it goes on reading."""
+"""Troubles that keep a store from writing while it still reads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from blackboard_mcp.protocols.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What the last attempt to write met.
+    """The reason why the last attempt to write failed or was limited.
 
-    `low`: little room, which is left to what ends work; `full`: no room. Writes work again when there is some.
-    `stopped`: the disk failed, or the file was replaced; nothing is written before a restart.
+    Attributes:
+        kind: `low`: little room is left, and reserved for what ends work. `full`: no room is left. Writes work again
+            when there is room. `stopped`: the disk failed, or the file was replaced; only a restart allows writes.
+        message: the reason in words.
     """
 
     kind: Literal["low", "full", "stopped"]

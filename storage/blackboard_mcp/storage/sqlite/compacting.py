@@ -1,7 +1,7 @@
-"""Room inside a database file: pages that nothing uses any more, given back to the disk.
+"""Free pages inside a database file, given back to the disk.
 
-A new file can shrink while it is written to (`auto_vacuum=INCREMENTAL`). One that was made without that has to be
-written anew once, by `compact`. https://sqlite.org/pragma.html#pragma_auto_vacuum
+A new file can shrink while it is written to (`auto_vacuum=INCREMENTAL`). A file created without that has to be
+rewritten once, by `compact`. See https://sqlite.org/pragma.html#pragma_auto_vacuum
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from blackboard_mcp.storage.sqlite.wakeup import processes_at
 
 _INCREMENTAL: Final = 2
 _SPARE_SHARE: Final = 4
-"""One page in so many may be free: what is posted next takes it without asking the disk."""
+"""One page in so many may stay free, for the next posts."""
 _SPARE_PAGES: Final = 1_024
 _SLICE: Final = 128
-"""Pages given back at a time; writers wait meanwhile."""
+"""The pages given back at a time, while writers wait."""
 
 
 def prepare(raw: driver.Raw) -> None:
-    """Let a file that holds nothing yet shrink later on; one that holds something stays as it is."""
+    """Enables a new, empty file to shrink later on; leaves other files as they are."""
     if driver.pragma(raw, "page_count") == 0:
         raw.execute(f"PRAGMA auto_vacuum={_INCREMENTAL}")
 
 
 def can_shrink(raw: driver.Raw) -> bool:
-    """Whether the file gives pages back without being written anew."""
+    """Tells whether the file can give pages back without being rewritten."""
     return bool(driver.pragma(raw, "auto_vacuum") == _INCREMENTAL)
 
 
 def give_back(raw: driver.Raw) -> None:
-    """Give the disk back a few of the free pages where there are many; nothing in a file that cannot shrink.
+    """Gives some free pages back to the disk if there are many; does nothing to a file that cannot shrink.
 
     Raises:
-        Exception: the driver's, say that another process has the lock; nothing was changed.
+        Exception: the driver's error, for example because another process has the lock; nothing was changed.
     """
     free = driver.pragma(raw, "freelist_count")
     if free > _SPARE_PAGES and free * _SPARE_SHARE > driver.pragma(raw, "page_count"):
@@ -45,12 +45,12 @@ def give_back(raw: driver.Raw) -> None:
 
 
 def compact(path: Path) -> tuple[int, int]:
-    """Write the whole file anew, dense and able to shrink; its bytes before and after. No process may have it open.
+    """Rewrites the whole file, dense and able to shrink; returns its bytes before and after.
 
     Raises:
-        StoreBusy: a process has it open.
+        StoreBusy: a process has the file open.
         StoreFull: the disk has no room for a second copy and its log.
-        StoreError: it cannot be read or written.
+        StoreError: the file cannot be read or written.
     """
     if alive := processes_at(path)[0]:
         listed = ", ".join(map(str, alive))

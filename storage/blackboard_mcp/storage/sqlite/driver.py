@@ -1,4 +1,4 @@
-"""The one door to SQLite: which library is used, a connection with its thread, and its errors' names.
+"""The only access to SQLite: the choice of its library, connections with a thread each, and their errors.
 
 Nothing above this module imports `sqlite3`, `pysqlite3` or `aiosqlite`, nor catches their errors.
 """
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Raw = sqlite3.Connection
-"""A connection of the chosen library: pysqlite3's has the same methods."""
+"""A connection of the chosen library; those of `pysqlite3` have the same methods."""
 
 # Primary result codes, https://sqlite.org/rescode.html
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL, _CONSTRAINT, _NOTADB = (
@@ -40,7 +40,7 @@ _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL, _CONST
 
 @functools.cache
 def library() -> ModuleType:
-    """The SQLite binding of this process, decided at the first call: the newer of the two.
+    """Returns the SQLite binding of this process, chosen at the first call: the newer of `sqlite3` and `pysqlite3`.
 
     Connections of two SQLite libraries in one process would drop each other's file locks.
     """
@@ -53,51 +53,56 @@ def library() -> ModuleType:
 
 
 def version() -> str:
-    """The version of the SQLite library in use, such as "3.53.4"."""
+    """Returns the version of the SQLite library in use, such as "3.53.4"."""
     found: str = library().sqlite_version
     return found
 
 
 def resets_wal_safely(number: tuple[int, ...]) -> bool:
-    """Whether this SQLite has the fix for the WAL-reset bug (https://sqlite.org/wal.html#walresetbug)."""
+    """Tells whether this SQLite has the fix for the WAL-reset bug (https://sqlite.org/wal.html#walresetbug)."""
     return number >= (3, 51, 3) or (3, 50, 7) <= number < (3, 51) or (3, 44, 6) <= number < (3, 45)
 
 
 @functools.cache
 def errors() -> tuple[type[Exception], ...]:
-    """The exceptions of the library in use."""
+    """Returns the exceptions of the library in use."""
     return (library().Error, library().Warning)
 
 
 def code(error: BaseException) -> int:
-    """The primary result code of a driver's error; 0 when it has none."""
+    """Returns the primary result code of a driver's error; 0 if it has none."""
     return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def is_busy(error: BaseException) -> bool:
+    """Tells whether another connection holds a lock."""
     return code(error) in (_BUSY, _LOCKED, _PROTOCOL)
 
 
 def is_constraint(error: BaseException) -> bool:
+    """Tells whether a constraint was violated."""
     return code(error) == _CONSTRAINT
 
 
 def is_io(error: BaseException) -> bool:
+    """Tells whether the disk failed."""
     return code(error) == _IOERR
 
 
 def is_damage(error: BaseException) -> bool:
+    """Tells whether the file is damaged or no database."""
     return code(error) in (_CORRUPT, _NOTADB)
 
 
 def is_full(error: BaseException) -> bool:
+    """Tells whether the disk is full."""
     return code(error) == _FULL
 
 
 def translate(error: BaseException, doing: str) -> StoreError:
-    """The product's error for a driver's; raise it `from` the original.
+    """Returns the product's error for a driver's error; raise it `from` the original.
 
-    `doing` completes "The store could not …".
+    `doing` completes the sentence "The store could not …".
     """
     number = code(error)
     could_not = f"The store could not {doing}"
@@ -119,9 +124,9 @@ def translate(error: BaseException, doing: str) -> StoreError:
 
 
 def for_callers(error: BaseException, doing: str) -> StoreError:
-    """`translate` for whoever called over a wire: what to do, and nothing of files and drivers.
+    """Returns `translate`'s error for callers over a wire: it says what to do, but nothing about files and drivers.
 
-    What those say is in the log, under the reference that the message gives.
+    The details go to the log, under a reference that the message gives.
     """
     told = translate(error, doing)
     if isinstance(told, StoreBusy | StoreFull | StoreClosed):
@@ -142,7 +147,7 @@ def for_callers(error: BaseException, doing: str) -> StoreError:
 
 
 def no_room(doing: str) -> StoreFull:
-    """The storage is full, and what to do; `doing` as in `translate`."""
+    """Returns the error for a full disk, with what to do; `doing` as in `translate`."""
     return StoreFull(
         f"The store could not {doing}: storage full, there is no room on the disk. Nothing was changed, and reading "
         "goes on. Somebody has to free space on the server's disk (`blackboard-mcp doctor` says where); then try "
@@ -151,10 +156,10 @@ def no_room(doing: str) -> StoreFull:
 
 
 def patiently(attempt: Callable[[], T], deadline: float) -> T:
-    """What `attempt` returns, tried again with a jittered pause while the database is busy.
+    """Calls `attempt` until the database is not busy, with random pauses, and returns its result.
 
-    SQLite's own busy handler starves processes; this is fair. Blocks: for a connection's thread only.
-    `deadline` is in seconds from now; the last busy error leaves when it is over.
+    SQLite's own busy handler starves processes; this is fair. It blocks, so it is only for a connection's thread. After
+    `deadline` seconds it raises the last busy error.
     """
     begun = time.monotonic()
     while True:
@@ -168,16 +173,16 @@ def patiently(attempt: Callable[[], T], deadline: float) -> T:
 
 
 def pause(waited: float) -> None:
-    """Sleep as long as one who has waited `waited` seconds for the lock should before asking again.
+    """Sleeps before the next attempt to get the lock; `waited` is the time waited so far, in seconds.
 
-    Who has waited long asks more often, and so overtakes a neighbour who writes without end.
+    Pauses become shorter with time, so that a process overtakes a neighbour that writes without end.
     """
     longest = 0.004 if waited < 0.05 else 0.001 if waited < 0.15 else 0.0004
     time.sleep(random.uniform(0.0002, longest))
 
 
 def connect(location: str) -> Raw:
-    """A connection in autocommit (transactions are written out), never waiting by itself."""
+    """Opens a connection in autocommit mode, so transactions are explicit; it never waits for locks by itself."""
     connection: Raw = library().connect(
         location, timeout=0, isolation_level=None, cached_statements=512, check_same_thread=True
     )
@@ -185,7 +190,10 @@ def connect(location: str) -> Raw:
 
 
 def connect_to_read(path: Path, *, unchanging: bool = False) -> Raw:
-    """A connection that cannot write; `unchanging` where no process has the file open: it then takes no lock."""
+    """Opens a connection that cannot write.
+
+    With `unchanging` it takes no lock, which is right only if no process has the file open.
+    """
     words = "immutable=1" if unchanging else "mode=ro"
     connection: Raw = library().connect(
         f"{path.resolve().as_uri()}?{words}", uri=True, timeout=0, isolation_level=None
@@ -194,26 +202,26 @@ def connect_to_read(path: Path, *, unchanging: bool = False) -> Raw:
 
 
 class Connection:
-    """A connection and its thread; a function is one hop there and back."""
+    """A connection and its thread, in which functions run one after another."""
 
     def __init__(self, inner: aiosqlite.Connection) -> None:
         self._inner = inner
 
     @classmethod
     async def open(cls, connector: Callable[[], Raw]) -> Connection:
-        """Run `connector` in a new thread and keep what it opened; its errors arrive here."""
+        """Runs `connector` in a new thread and keeps the connection that it opens; its errors are raised here."""
         inner = aiosqlite.Connection(connector, iter_chunk_size=64)
-        # A process that forgot to close must still be able to exit: to SQLite that is a crash, no worse.
+        # A process that does not close the store must still be able to exit; for SQLite that is like a crash.
         inner._thread.daemon = True
         try:
             return cls(await inner)
         except Exception:
-            # It was told to stop; what it still says must find the event loop open.
+            # The thread is stopping; its last message still needs the event loop.
             inner._thread.join(1.0)
             raise
 
     async def run(self, function: Callable[[Raw], T]) -> T:
-        """What `function` makes of the raw connection, in its thread. Runs whole even when cancelled.
+        """Runs `function` on the raw connection in its thread, and returns the result; completes even if cancelled.
 
         Raises:
             StoreClosed: the connection was closed.
@@ -225,20 +233,20 @@ class Connection:
         return result
 
     async def close(self) -> None:
-        """Finish what was asked before, close, and end the thread."""
+        """Finishes pending functions, closes the connection, and ends the thread."""
         try:
             await self._inner.close()
         except errors() as error:
             raise translate(error, "close") from error
         finally:
-            # It has said its last word and only has to return.
+            # The thread has sent its last message and is about to end.
             self._inner._thread.join(1.0)
 
 
 def roll_back(raw: Raw) -> None:
-    """End the transaction, if one is left: after some failures SQLite has rolled back by itself.
+    """Rolls back the transaction, if there is one; after some failures SQLite has done so already.
 
-    Never raises, so that it hides no error that led to it.
+    It never raises, so that it hides no earlier error.
     """
     if raw.in_transaction:
         with contextlib.suppress(*errors()):
@@ -246,5 +254,5 @@ def roll_back(raw: Raw) -> None:
 
 
 def pragma(raw: Raw, name: str) -> Any:
-    """The value of a pragma that has one."""
+    """Returns the value of a pragma."""
     return raw.execute(f"PRAGMA {name}").fetchone()[0]

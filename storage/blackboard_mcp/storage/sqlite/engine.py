@@ -1,7 +1,7 @@
-"""The SQLite engine: transactions for store operations, on connections that have threads of their own.
+"""The SQLite engine: transactions for store operations, on connections with their own threads.
 
-It knows transactions, connections and processes; it knows no table. One connection writes, a few read,
-and nothing here blocks the event loop.
+It knows transactions, connections and processes; it knows no tables. One connection writes, a few read, and
+nothing here blocks the event loop.
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ from blackboard_mcp.storage.trouble import Trouble
 Synchronous = Literal["FULL", "NORMAL"]
 
 _STUCK = 0.002
-"""Seconds without an answer after which a reader is taken to be in a long query."""
+"""The seconds without a result after which a reader counts as busy with a long query."""
 
 
 class SqliteEngine:
-    """Runs operations against one database file, shared with any number of processes.
-
-    Belongs to the event loop that opened it. Made by `open`.
-    """
+    """Runs operations on one database file, shared with other processes. Create it with `open`."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
@@ -64,7 +61,7 @@ class SqliteEngine:
         self.safe_mode = not driver.resets_wal_safely(driver.library().sqlite_version_info)
         """Whether checkpoints are made by hand because the library has the WAL-reset bug."""
         self.write_ahead_log = True
-        """False where the mount of the file bears none; writers then wait for readers."""
+        """False if the file system does not support a write-ahead log; writers then wait for readers."""
 
     @classmethod
     async def open(
@@ -79,18 +76,18 @@ class SqliteEngine:
         deadline: float = 15.0,
         keep_free: int = 0,
     ) -> SqliteEngine:
-        """An engine at the newest schema; `path` None is a private database in memory.
+        """Opens an engine at the newest schema; with `path` `None`, on a private database in memory.
 
-        Script n of `migrations`, from 1, leads to schema n. The operation n of `fills` runs in the same
-        transaction, after all scripts, on a file with data that had not reached schema n. `deadline` is in
-        seconds, for every wait for a lock. Of the disk `keep_free` bytes are left to what ends work. Missing folders
-        and the file are made for the owner alone.
+        Script n of `migrations`, from 1, leads to schema n. Operation n of `fills` runs in the same
+        transaction, after all scripts, on a file with data that had not reached schema n. `deadline` is the
+        limit in seconds for each wait for a lock. `keep_free` bytes of the disk stay free for what ends work.
+        Missing folders and files are created, private to the user.
 
         Raises:
             StoreDamaged: the file is no database, is damaged, or belongs to another program.
             StoreTooNew: a newer version of the product migrated it.
-            StoreBusy: others held it longer than the deadline.
-            StoreError: it cannot be made, read or written.
+            StoreBusy: other processes held it longer than the deadline.
+            StoreError: it cannot be created, read or written.
         """
         engine = cls()
         if path is not None and keep_free:
@@ -103,23 +100,23 @@ class SqliteEngine:
         try:
             await asyncio.shield(opening)
         except BaseException:
-            # Cancelled half-way, or failed: let it end, and leave no thread behind.
+            # Cancelled or failed: let the opening end, and leave no thread running.
             await asyncio.gather(opening, return_exceptions=True)
             await engine.close()
             raise
         return engine
 
     async def write(self, operation: Operation[T]) -> T:
-        """What the operation returns, after the commit that holds it: all of it or nothing.
+        """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
 
-        Operations run one at a time in the order of asking, but a dear one (`Meter.dear`) lets one commit of
-        others pass. Several may share a commit, a dear one has its own; an exception undoes only its own
-        operation. A cancelled call was either never started or completes whole. An operation
-        that changes no row counts as no change to those who wait.
+        Operations run one at a time, in the order of the calls. Several may share a commit, but an error undoes
+        only its own operation. An expensive one (`Meter.dear`) has its own commit, and cheap ones may overtake
+        it. A cancelled call either never started or completes as a whole. An operation that changes no row
+        wakes nobody.
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew: nothing was changed.
-            StoreClosed: closed, or stopped after the disk failed; see `trouble`.
+            StoreClosed: the engine is closed, or stopped after the disk failed; see `trouble`.
             Exception: whatever the operation raised.
         """
         self._check_open()
@@ -128,12 +125,13 @@ class SqliteEngine:
         return await self._ask(self._jobs, operation)
 
     async def read(self, operation: Operation[T]) -> T:
-        """What the operation returns from one consistent snapshot, which has every write that was
-        acknowledged before the call, by whichever process.
+        """Runs the operation on one consistent snapshot, and returns its result.
+
+        The snapshot contains every write that any process acknowledged before the call.
 
         Raises:
             StoreBusy, StoreTooNew, StoreDamaged, StoreClosed: as named.
-            StoreError: the operation tried to write, or another failure of the database.
+            StoreError: the operation tried to write, or the database failed otherwise.
             Exception: whatever the operation raised.
         """
         self._check_open()
@@ -141,39 +139,39 @@ class SqliteEngine:
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why writes fail, while they do: a disk that is full, or nearly, or that failed; reads go on."""
+        """The reason why writes fail now, such as a full or failed disk, or `None`; reads go on."""
         met = self._group.trouble if self._writing is not None else None
         return met or (self._space.trouble() if self._space is not None else None)
 
     @property
     def displaced(self) -> bool:
-        """Whether the file is not where it was opened, or another one is there: the next write will find that out."""
+        """Whether the opened file was moved, replaced or deleted; the next write will then stop the engine."""
         return self._group.displaced
 
     def changes(self) -> int:
-        """A counter that grows when this process commits a change or learns of another's."""
+        """Returns a counter that grows when this process commits a change or learns of another's."""
         return self._changes.count
 
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
-        """The counter, as soon as it exceeds `seen` or after `timeout` seconds.
+        """Waits until the counter exceeds `seen`, or for `timeout` seconds, and returns it.
 
-        May return for a change that the caller has read already. A change by another process is
-        noticed within 50 ms, usually within 2; where the wait is not `hurried`, within a second.
+        It may return for a change that the caller has read already. A change by another process is noticed
+        within 50 ms, usually within 2; if the wait is not `hurried`, within a second.
 
         Raises:
-            StoreClosed: the engine is closed, or was meanwhile.
+            StoreClosed: the engine is closed, or was closed meanwhile.
         """
         self._check_open()
         return await self._changes.wait(seen, timeout, hurried=hurried)
 
     async def backup(self, target: Path, mark: Operation[object] | None = None) -> None:
-        """Write a compact, synced copy of the database, as of one moment, to a new private file.
+        """Writes a compact, synced copy of the database, as of one moment, to a new private file.
 
-        `mark` is done in the copy.
+        `mark` runs in the copy.
 
         Raises:
             StoreError: `target` exists or cannot be written.
-            StoreFull: no room for the copy.
+            StoreFull: the disk has no room for the copy.
         """
         self._check_open()
         path = self._path
@@ -189,8 +187,9 @@ class SqliteEngine:
             await connection.close()
 
     async def write_from(self, source: Path, operation: Operation[T]) -> T:
-        """What the operation returns, in a transaction of its own that can read the database file `source`
-        as `staged`; both files are at the same schema.
+        """Runs the operation in its own transaction, in which it can read the database file `source` as `staged`.
+
+        Returns the operation's result. Both files must have the same schema.
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew: nothing was changed.
@@ -213,7 +212,7 @@ class SqliteEngine:
         return result
 
     async def close(self) -> None:
-        """Finish what was asked before, then end the threads. Calling twice is safe."""
+        """Finishes pending calls, then ends the threads. A second call does nothing."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -230,6 +229,7 @@ class SqliteEngine:
         readers: int,
         deadline: float,
     ) -> None:
+        """Opens the connections, migrates the file, and starts the writer and the watcher."""
         self._path, self._newest, self._deadline = path, len(migrations), deadline
 
         filling = {number: partial(run, operation=operation) for number, operation in fills.items()}
@@ -297,6 +297,7 @@ class SqliteEngine:
         self._writing = asyncio.create_task(self._write())
 
     async def _connect(self, connector: Any) -> driver.Connection:
+        """Opens a connection, and translates the driver's errors."""
         try:
             return await driver.Connection.open(connector)
         except driver.errors() as error:
@@ -306,7 +307,12 @@ class SqliteEngine:
             raise driver.translate(error, doing) from error
 
     def _check_owner(self, raw: driver.Raw, application_id: int) -> None:
-        """Refuse somebody else's file before anything in it is touched."""
+        """Checks that the file is ours, before anything in it is changed.
+
+        Raises:
+            StoreDamaged: it belongs to another program.
+            StoreTooNew: a newer version of the product migrated it.
+        """
 
         def look() -> None:
             raw.execute("BEGIN")
@@ -321,8 +327,13 @@ class SqliteEngine:
         driver.patiently(look, self._deadline)
 
     def _choose_journal(self, raw: driver.Raw) -> None:
+        """Switches to the write-ahead log, or on file systems without support for it, to the rollback journal.
+
+        Raises:
+            StoreError: SQLite refuses the mode.
+        """
         mode = "wal" if self.write_ahead_log else "delete"
-        # A checkpoint at the switch would be automatic: forbidden first where it is unsafe.
+        # The switch would cause an automatic checkpoint, which is forbidden first if it is unsafe.
         if self.safe_mode:
             raw.execute("PRAGMA wal_autocheckpoint=0")
         got = driver.patiently(lambda: driver.pragma(raw, f"journal_mode={mode}"), self._deadline)
@@ -333,21 +344,22 @@ class SqliteEngine:
             driver.patiently(lambda: raw.execute("SELECT count(*) FROM sqlite_schema").fetchall(), 1.0)
 
     def _bring_home(self, raw: driver.Raw) -> None:
-        """Put what a process that died left in the log into the file, synced.
+        """Moves what a dead process left in the log into the file, synced.
 
-        After a failed sync the log may show what is not on the disk, and no later sync would bring it there:
-        only writing it anew does. Where others have the file open there is nothing to recover.
+        After a failed sync the log may show data that are not on the disk, and no later sync writes them; only writing
+        them again does. If other processes have the file open, there is nothing to recover.
         """
         try:
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except driver.errors() as error:
-            # Where there is no room the log stays what it is, and is read.
+            # Without room on the disk the log stays as it is, and is read.
             if not (driver.is_busy(error) or driver.is_full(error)) and not (
                 driver.is_io(error) and self._path is not None and place.lack(self._path, None)
             ):
                 raise
 
     def _configure(self, raw: driver.Raw, synchronous: Synchronous) -> driver.Raw:
+        """Sets the pragmas of a connection, and returns it."""
         for setting in (
             f"synchronous={synchronous}",
             "foreign_keys=ON",
@@ -365,6 +377,7 @@ class SqliteEngine:
         return raw
 
     async def _ask(self, jobs: Jobs, operation: Operation[T]) -> T:
+        """Queues the operation and waits for its result; withdraws it if the call is cancelled before it started."""
         if (meter := METER.get()) is not None:
             operation = _metered(operation, meter)
         job = Job(operation, self._loop.create_future(), dear=meter is not None and meter.dear)
@@ -385,6 +398,7 @@ class SqliteEngine:
     # Writing
 
     async def _write(self) -> None:
+        """Lets the writer work as long as operations wait, until the engine closes."""
         assert self._writer is not None
         try:
             while True:
@@ -404,7 +418,7 @@ class SqliteEngine:
             raise
 
     def _abandon(self, error: BaseException) -> None:
-        """Leave nobody waiting for a writer that is gone."""
+        """Fails all waiting operations, because the writer ended."""
         closed = StoreClosed("The store's writer ended; open the store again.")
         closed.__cause__ = error
         self._group.stopped = closed.message
@@ -416,9 +430,9 @@ class SqliteEngine:
     # Reading
 
     def _call_reader(self) -> None:
-        """Let the first reader work, and the next one only when that one is stuck.
+        """Starts the first idle reader, but the next one only if the readers before it are in a long query.
 
-        Threads that share the GIL halve each other's speed; a long query must still hold up nobody.
+        Threads that share the GIL halve each other's speed, yet a long query must not delay other reads.
         """
         for number, task in enumerate(self._serving):
             if task is None:
@@ -428,10 +442,11 @@ class SqliteEngine:
             if time.monotonic() - self._served_at[number] < _STUCK:
                 break
         if self._relief is None:
-            # More than a queue: it also brings out what was read before a long query began.
+            # The timer also returns results that were read before a long query began.
             self._relief = self._loop.call_later(_STUCK, self._relieve)
 
     def _relieve(self) -> None:
+        """Returns finished results, and starts another reader if reads wait; repeats while a reader works."""
         self._relief = None
         self._answer()
         if self._reads:
@@ -440,6 +455,7 @@ class SqliteEngine:
             self._relief = self._loop.call_later(_STUCK, self._relieve)
 
     async def _serve(self, number: int) -> None:
+        """Lets a reader work as long as reads wait."""
         try:
             while self._reads:
                 self._served_at[number] = time.monotonic()
@@ -451,25 +467,29 @@ class SqliteEngine:
             self._serving[number] = None
 
     def _read_waiting(self, raw: driver.Raw, number: int) -> None:
+        """Runs waiting reads in the reader's thread, for about a millisecond at a time."""
         until = time.monotonic() + _STUCK / 2
         while (job := self._reads.take()) is not None:
             try:
                 job.result = self._snapshot(raw, job.operation)
             except BaseException as error:
                 job.error = translated(error, "read")
-            # If a long query follows, the relief answers for us.
+            # If a long query follows, `_relieve` returns this result.
             self._answered.append(job)
             self._served_at[number] = now = time.monotonic()
             if now > until:
                 return
 
     def _answer(self) -> None:
+        """Hands the finished results to their callers."""
         answered = []
         while self._answered:
             answered.append(self._answered.popleft())
         _settle(answered)
 
     def _snapshot(self, raw: driver.Raw, operation: Operation[T]) -> T:
+        """Runs the operation in a transaction that only reads, and returns its result."""
+
         def begin() -> None:
             raw.execute("BEGIN")
             try:
@@ -494,6 +514,7 @@ class SqliteEngine:
     # Changes by others
 
     async def _poll(self, heard: bool) -> bool:
+        """Tells whether another connection committed; `heard` says whether its message arrived."""
         assert self._writer is not None
         assert self._peers is not None
         peers = self._peers
@@ -507,6 +528,7 @@ class SqliteEngine:
         return await self._writer.run(look)
 
     def _overtaken(self) -> None:
+        """Reports, from the writer's thread, that another process committed."""
         # In the writer's thread; the loop may be gone when the process is ending.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._changes.bump)
@@ -514,6 +536,11 @@ class SqliteEngine:
     # Closing
 
     def _check_open(self) -> None:
+        """Checks that the engine is open in this process.
+
+        Raises:
+            StoreClosed: it is not.
+        """
         if self._closing is not None or self._writer is None:
             raise StoreClosed("The store is closed; nothing was changed.")
         if os.getpid() != self._process:
@@ -522,6 +549,8 @@ class SqliteEngine:
     async def _copy(
         self, connection: driver.Connection, target: Path, mark: Operation[object] | None
     ) -> None:
+        """Writes a copy of the database through this connection; see `backup`."""
+
         def copy(raw: driver.Raw) -> None:
             try:
                 os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -549,6 +578,7 @@ class SqliteEngine:
             raise StoreError(f"Cannot write the backup {target}: {error.strerror}.") from error
 
     def _joined(self, raw: driver.Raw, source: Path, operation: Operation[T]) -> T:
+        """Runs the operation in a transaction with `source` attached as `staged`; see `write_from`."""
         try:
             raw.execute("ATTACH DATABASE ? AS staged", (str(source),))
             try:
@@ -567,6 +597,7 @@ class SqliteEngine:
             raise driver.translate(error, f"take over {source.name}") from error
 
     async def _close(self) -> None:
+        """Ends the writer, the watcher and the readers, in this order."""
         if self._writing is not None:
             self._wanted.set()
             await asyncio.gather(self._writing, return_exceptions=True)
@@ -590,6 +621,7 @@ class SqliteEngine:
 
 
 def _settle(jobs: Sequence[Job]) -> None:
+    """Hands results and errors of finished jobs to their callers."""
     for job in jobs:
         if job.future.done():
             continue
@@ -600,6 +632,7 @@ def _settle(jobs: Sequence[Job]) -> None:
 
 
 def _mark(copy: Path, mark: Operation[object]) -> None:
+    """Runs the operation `mark` in a copy of the database."""
     raw = driver.connect(str(copy))
     try:
         raw.execute("BEGIN IMMEDIATE")
@@ -610,7 +643,7 @@ def _mark(copy: Path, mark: Operation[object]) -> None:
 
 
 def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
-    """The operation, with the time that it takes in its thread counted."""
+    """Returns the operation, which now adds its time in the thread to the meter."""
 
     def counted() -> Generator[Statement, Rows, T]:
         with meter.in_thread():

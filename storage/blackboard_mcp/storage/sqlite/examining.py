@@ -1,4 +1,4 @@
-"""A board file looked at and left as it is: while servers work on it, when none does, and when it is damaged."""
+"""Examination of a board file without changing it: while servers use it, when none does, and if it is damaged."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NEARLY = 0.9
 
 @dataclass
 class Examined:
-    """What was found in a board file; lists of what is wrong hold at most twenty sentences."""
+    """The findings about a board file; each list of defects holds at most twenty sentences."""
 
     schema: int = 0
     refused: str = ""
-    """Why it is no file for this program, if it is none."""
+    """The reason why this program cannot use the file; empty if it can."""
     newer: bool = False
     boards: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
@@ -43,25 +43,25 @@ class Examined:
     outbox_since: datetime | None = None
     last_event: datetime | None = None
     tokens: int = 0
-    """Access tokens that are good now."""
+    """The number of access tokens that are valid now."""
     stored: list[tuple[str, str, int, int]] = field(default_factory=list)
-    """Boards with an owner, or "" for all, who keep nearly as many bytes there as they may; how many of how many."""
+    """Board, owner ("" for all owners), stored bytes and limit, for those who nearly reached the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBytes:
-    """What is kept in a board file, in bytes as `owner_bytes` counts them."""
+    """What is stored in a board file, in bytes as `owner_bytes` counts them."""
 
     kept: int
     since: datetime | None
-    """When the oldest of it was written."""
+    """The time when the oldest stored version was written."""
     recent: list[tuple[str, str, int]]
-    """Board, agent, and how much of it the agent wrote there lately; who wrote most comes first."""
+    """Board, agent, and the bytes that the agent wrote there recently; the largest first."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[driver.Raw]:
-    """A connection that reads the file and changes nothing, not even what is left of a process that died.
+    """Opens a connection that reads the file and changes nothing, not even what a dead process left.
 
     Raises:
         BlackboardError: it cannot be opened.
@@ -70,7 +70,7 @@ def opened(path: Path) -> Iterator[driver.Raw]:
     with contextlib.ExitStack() as stack:
         try:
             if not log.exists():
-                # No process has it open: its connections would have a log.
+                # No process has the file open, since a connection would have created a log.
                 raw = driver.connect_to_read(path, unchanging=True)
             else:
                 raw = driver.connect_to_read(path)
@@ -81,7 +81,7 @@ def opened(path: Path) -> Iterator[driver.Raw]:
                         stack.callback(raw.close)
                         yield raw
                         return
-                    # A log that nobody has open can only be read by who may write: a copy, then.
+                    # Reading a log that no process has open needs write access, so a copy is read.
                     raw.close()
                     raw = driver.connect(str(stack.enter_context(_copy(path, log))))
         except driver.errors() as error:
@@ -92,6 +92,7 @@ def opened(path: Path) -> Iterator[driver.Raw]:
 
 @contextmanager
 def _copy(path: Path, log: Path) -> Iterator[Path]:
+    """Copies the file and its log into a temporary folder, and yields the copy's path."""
     with tempfile.TemporaryDirectory(prefix="blackboard-") as folder:
         copy = Path(folder) / path.name
         shutil.copyfile(path, copy)
@@ -101,7 +102,11 @@ def _copy(path: Path, log: Path) -> Iterator[Path]:
 
 
 def examine(raw: driver.Raw, *, application_id: int, newest: int, now: datetime, whole: bool) -> Examined:
-    """What is in the file behind a connection; `whole` reads every page and text, in time that grows with them."""
+    """Returns the findings about a file; `whole` reads every page and text, which takes long on large files.
+
+    Raises:
+        StoreBusy: other processes held the file too long.
+    """
     found = Examined()
     looks: list[Any] = [_schema, _figures, partial(_tokens, at=micros(now)), _stored]
     if whole:
@@ -124,11 +129,17 @@ def examine(raw: driver.Raw, *, application_id: int, newest: int, now: datetime,
 
 
 def _note(notes: list[str], note: str) -> None:
+    """Adds a finding to a list, unless the list is full or has it already."""
     if len(notes) < _FEW and note not in notes:
         notes.append(note)
 
 
 def _schema(raw: driver.Raw, found: Examined, application_id: int, newest: int) -> None:
+    """Checks whose file it is, and its schema.
+
+    Raises:
+        StoreDamaged: it is empty, or belongs to another program.
+    """
     found.schema = driver.pragma(raw, "user_version")
     if driver.pragma(raw, "application_id") != application_id:
         if found.schema or raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
@@ -140,6 +151,7 @@ def _schema(raw: driver.Raw, found: Examined, application_id: int, newest: int) 
 
 
 def _figures(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    """Finds the boards, gaps in their logs, leases, the outbox and the last event."""
     found.boards = [board for (board,) in raw.execute(sql("examine_boards"))]
     found.gaps = [
         f"board {board} counts {seq} events, and its log has {count}, the last is {last}"
@@ -155,11 +167,13 @@ def _figures(raw: driver.Raw, found: Examined, *_: Any) -> None:
 
 
 def _tokens(raw: driver.Raw, found: Examined, _: int, newest: int, *, at: int) -> None:
-    if found.schema == newest:  # an older one may have no table for them
+    """Counts the valid access tokens at a time in microseconds since 1970."""
+    if found.schema == newest:  # an older schema may have no table of tokens
         (found.tokens,) = raw.execute(sql("examine_tokens"), (at,)).fetchone()
 
 
 def _stored(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
+    """Finds boards and owners that nearly reached their limit of stored bytes."""
     if found.schema < newest:
         return
     for board, config, owner, stored in raw.execute(sql("examine_stored")):
@@ -170,10 +184,10 @@ def _stored(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
 
 
 def written(raw: driver.Raw, after: datetime) -> WrittenBytes:
-    """What is kept in the file behind a connection, and who wrote what of it after an instant. Reads every item.
+    """Returns the bytes that the file stores, and who wrote how many after a time. Reads every item.
 
     Raises:
-        StoreError: it cannot be read.
+        StoreError: the file cannot be read.
     """
     try:
         kept, since = driver.patiently(lambda: raw.execute(sql("examine_kept")).fetchone(), 5.0)
@@ -184,18 +198,21 @@ def written(raw: driver.Raw, after: datetime) -> WrittenBytes:
 
 
 def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    """Finds damaged pages, by SQLite's integrity check."""
     told = [row[0] for row in raw.execute(f"PRAGMA integrity_check({_FEW})").fetchall()]
     for line in told if told != ["ok"] else []:
         _note(found.damage, line)
 
 
 def _references(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    """Finds rows that refer to missing rows."""
     for table, rowid, parent, _key in raw.execute("PRAGMA foreign_key_check").fetchmany(_FEW):
         _note(found.dangling, f"row {rowid} of {table} refers to a {parent} that is not there")
 
 
 def _texts(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
-    forgets = found.schema == newest  # an older one knows of no such content
+    """Finds texts that differ from their hash, except for forgotten content."""
+    forgets = found.schema == newest  # an older schema has no forgotten content
     for name in ("examine_texts", "examine_former_texts"):
         place = -(1 << 62)
         while rows := raw.execute(sql(name), (place, _PAGE)).fetchall():
@@ -210,7 +227,7 @@ def _texts(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
 
 
 def copy_whole(raw: driver.Raw, target: Path) -> None:
-    """A copy of the database, as of now, in a new file.
+    """Writes a copy of the database, as of now, to a new file.
 
     Raises:
         StoreError: it cannot be read or written.
@@ -222,7 +239,7 @@ def copy_whole(raw: driver.Raw, target: Path) -> None:
 
 
 def free_leases(path: Path, after: int) -> int:
-    """Forget leases that end later than `after`, in microseconds since 1970; how many.
+    """Deletes leases that end later than `after`, in microseconds since 1970; returns how many.
 
     Raises:
         StoreError: the file cannot be written.
@@ -232,7 +249,7 @@ def free_leases(path: Path, after: int) -> int:
 
 
 def empty_log(path: Path) -> bool:
-    """Bring what the log holds into the file and empty it; false where readers are in the way.
+    """Moves the log's content into the file and empties the log; returns false if readers prevent it.
 
     Raises:
         StoreError: the file cannot be written.
@@ -243,6 +260,7 @@ def empty_log(path: Path) -> bool:
 
 @contextmanager
 def _writing(path: Path, doing: str) -> Iterator[driver.Raw]:
+    """Opens a connection that writes, and translates the driver's errors; `doing` as in `driver.translate`."""
     raw = driver.connect(str(path))
     try:
         raw.execute("PRAGMA busy_timeout=2000")

@@ -1,4 +1,4 @@
-"""Free space on the disk of a database: looked at now and then, so that writing stops before the disk does."""
+"""Free space on the disk of a database, checked now and then, so that writing stops before the disk is full."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from blackboard_mcp.storage.trouble import Trouble
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-"""How long what was seen is taken to be so."""
+"""The seconds for which a check of the disk counts."""
 _LARGEST_SHARE: Final = 20
-"""At most one part in so many of the disk is kept free."""
+"""At most this part of the disk (one in so many) is kept free."""
 _LAST: Final = 4
-"""One part in so many of what is kept free is for what ends work."""
+"""This part of the kept space (one in so many) stays free even from what ends work."""
 _MORE: Final = 8
-"""So much more (one part in that many) must be free before more is written again."""
+"""This part (one in so many) must be free in addition before more is written again."""
 
 
 def kept_free(total: int, wanted: int) -> int:
-    """How many bytes of a disk are kept free where `wanted` are."""
+    """Returns how many bytes of a disk are kept free if `wanted` were asked for: at most a twentieth."""
     return min(wanted, total // _LARGEST_SHARE)
 
 
 class FreeSpace:
-    """What the disk of a folder has room for, seen at most once in `LOOK_SECONDS`.
+    """The room on the disk of a folder, checked at most once in `LOOK_SECONDS`.
 
     Args:
-        keep: bytes that posting leaves free; 0 for none.
-        monotonic: seconds that only grow.
+        folder: a folder on the disk.
+        keep: bytes that posts leave free; 0 for none.
+        monotonic: returns seconds that only grow.
     """
 
     def __init__(self, folder: Path, keep: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +46,7 @@ class FreeSpace:
         self._room = DiskRoom.ALL
 
     def room(self) -> DiskRoom:
-        """What there is room for; any thread may ask."""
+        """Returns what there is room for; any thread may call it."""
         now = self._monotonic()
         if self._keep and now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
@@ -53,7 +54,7 @@ class FreeSpace:
         return self._room
 
     def trouble(self) -> Trouble | None:
-        """The same for those who ask how the store does."""
+        """Returns the same as a trouble of the store, or `None` if there is enough room."""
         match self.room():
             case DiskRoom.ALL:
                 return None
@@ -63,10 +64,11 @@ class FreeSpace:
                 return Trouble("full", "The disk is all but full: what agents write is refused.")
 
     def _look(self) -> None:
+        """Checks the free space, and logs when the room changes."""
         try:
             disk = shutil.disk_usage(self._folder)
         except OSError:
-            return  # the next write tells
+            return  # the next write will report the error
         keep = kept_free(disk.total, self._keep)
         room = _room(disk.free, keep)
         if room > self._room:
@@ -90,6 +92,7 @@ class FreeSpace:
 
 
 def _room(free: int, keep: int) -> DiskRoom:
+    """Returns what there is room for, with `free` bytes of which `keep` should stay free."""
     if free >= keep:
         return DiskRoom.ALL
     return DiskRoom.ENDING if free >= keep // _LAST else DiskRoom.NOTHING

@@ -1,8 +1,8 @@
-"""Group commit: the writer's side that lives in the thread of its connection.
+"""Group commit: the part of the writer that runs in the thread of its connection.
 
-One BEGIN IMMEDIATE and one COMMIT carry every operation that is waiting, each inside its own
-SAVEPOINT. No operation is settled before the commit that holds it, so a dear one has a commit to itself, and those
-that are not go in between.
+One BEGIN IMMEDIATE and one COMMIT serve all waiting operations, each inside its own SAVEPOINT. No operation gets
+its result before the commit that holds it. So an expensive operation has its own commit, and cheap ones run
+between expensive ones.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from blackboard_mcp.storage.trouble import Trouble
 logger = logging.getLogger(__name__)
 
 _MEMBERS = 65
-"""Operations in one transaction at most."""
+"""The most operations in one transaction."""
 _SPAN = 0.05
-"""Seconds after which a group takes no further operation: other processes wait for the lock."""
+"""The seconds after which a group takes no more operations, since other processes wait for the lock."""
 _WAL_LIMIT = 64 << 20
-"""Bytes of log above which it is emptied."""
+"""The bytes above which the log is emptied."""
 _WAL_LIMIT_SAFE = 4 << 20
-"""The same where SQLite must not checkpoint by itself."""
+"""The same if SQLite must not make automatic checkpoints."""
 
 
 class Job:
-    """One operation to write, and the future of whoever asked; a dear one has a transaction to itself."""
+    """One operation to run, and the future of its caller; `dear` marks an expensive one."""
 
     __slots__ = ("asked", "dear", "error", "future", "operation", "result")
 
@@ -52,10 +52,10 @@ class Job:
 
 
 class Jobs:
-    """The queue between the event loop and a connection's thread; what is taken cannot be withdrawn.
+    """The queue between the event loop and a connection's thread; a job that was taken cannot be withdrawn.
 
-    Dear jobs stand in a line of their own, and the two lines take turns: a job that is not dear waits for one dear job
-    at most, however many are there.
+    Expensive jobs have their own line, and the two lines take turns. So a cheap job waits for at most one expensive
+    job, however many there are.
     """
 
     def __init__(self) -> None:
@@ -68,11 +68,12 @@ class Jobs:
         return len(self._cheap) + len(self._dear)
 
     def put(self, job: Job) -> None:
+        """Adds a job to its line."""
         with self._lock:
             (self._dear if job.dear else self._cheap).append(job)
 
     def take(self) -> Job | None:
-        """The next job of the line whose turn it is."""
+        """Removes and returns the next job of the line whose turn it is; `None` if none waits."""
         with self._lock:
             dear = bool(self._dear) and (self._dear_is_next or not self._cheap)
             self._dear_is_next = not dear
@@ -80,11 +81,12 @@ class Jobs:
             return line.popleft() if line else None
 
     def take_beside(self) -> Job | None:
-        """The next job that is not dear: whoever shares a commit with a dear one would wait for it."""
+        """Removes and returns the next cheap job, to share a commit; `None` if none waits."""
         with self._lock:
             return self._cheap.popleft() if self._cheap else None
 
     def take_all(self, asked_before: float = float("inf")) -> list[Job]:
+        """Removes and returns all jobs that were added before a time on the monotonic clock, by default all."""
         with self._lock:
             taken = []
             for line in (self._cheap, self._dear):
@@ -93,7 +95,7 @@ class Jobs:
             return taken
 
     def withdraw(self, job: Job) -> None:
-        """Drop a job that has not been started; without effect on one that has."""
+        """Removes a job that has not been started; has no effect on others."""
         with self._lock, contextlib.suppress(ValueError):
             (self._dear if job.dear else self._cheap).remove(job)
 
@@ -114,8 +116,10 @@ class GroupWriter:
         overtaken: Callable[[], None],
         space: FreeSpace | None = None,
     ) -> None:
-        """`committed` is called after each commit that changed rows, `overtaken` when another
-        process is seen to have committed while this one waits for the lock."""
+        """`committed` is called after each commit that changed rows.
+
+        `overtaken` is called when another process committed while this one waits for the lock.
+        """
         self._jobs = jobs
         self._newest = newest
         self._deadline = deadline
@@ -130,14 +134,14 @@ class GroupWriter:
         self._groups = 0
         self._next_look = 0.0
         self.taken: list[Job] = []
-        """The jobs of the transaction under way: their callers wait."""
+        """The jobs of the current transaction, whose callers wait."""
         self.stopped: str | None = None
-        """Why nothing more will be written, once the disk failed or the file was replaced."""
+        """The reason why writing stopped for good: the disk failed, or the file was replaced; else `None`."""
         self.trouble: Trouble | None = None
-        """What the last attempt to write met; `None` after one that went well."""
+        """The trouble of the last attempt to write; `None` if it succeeded."""
 
     def write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
-        """Settle some waiting jobs: those with their result or error set, and whether rows changed."""
+        """Runs some waiting jobs; returns the finished ones, with result or error, and whether rows changed."""
         settled, changed = self._write(raw)
         met = [job.error for job in settled if job.error is not None]
         full = next((e for e in met if isinstance(e, StoreFull) and not isinstance(e, StoreLow)), None)
@@ -149,6 +153,7 @@ class GroupWriter:
         return settled, changed
 
     def _write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
+        """Does what `write` says, except for recording trouble."""
         if self.stopped is None:
             expired = self._begin(raw)
             if expired is not None:
@@ -183,7 +188,7 @@ class GroupWriter:
         return group, changed
 
     def poll(self, raw: driver.Raw) -> bool:
-        """Whether another connection committed since the last look."""
+        """Tells whether another connection committed since the last call."""
         try:
             version: int = driver.pragma(raw, "data_version")
         except driver.errors():
@@ -192,33 +197,34 @@ class GroupWriter:
         return seen is not None and seen != version
 
     def tidying_is_due(self) -> bool:
-        """Whether it is time to look at the sizes of the log and the file; cheap."""
+        """Tells whether to check the sizes of the log and the file; a cheap call."""
         self._groups += 1
         return self._log is not None and (self._groups % 64 == 0 or time.monotonic() >= self._next_look)
 
     def tidy(self, raw: driver.Raw) -> None:
-        """Give the disk back some of what is free in the file, and empty a long log that nobody reads from."""
+        """Gives free pages back to the disk, and empties a long log if nobody reads from it."""
         assert self._log is not None
         self._next_look = time.monotonic() + 1.0
         if self.stopped is None and not self.displaced:
             self._give_back(raw)
         with contextlib.suppress(OSError):
             if os.stat(self._log).st_size > self._log_limit:
-                # Takes the writer's lock. Busy is a normal answer, and the next look comes.
+                # This takes the writer's lock. A busy database is normal, and a later call tries again.
                 with contextlib.suppress(*driver.errors()):
                     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _give_back(self, raw: driver.Raw) -> None:
+        """Gives free pages back to the disk; a failed disk stops the writer."""
         try:
             compacting.give_back(raw)
         except driver.errors() as error:
-            # A commit like any other: a disk that failed it stops writing. Busy is a normal answer.
+            # If the disk fails this commit, writing stops. A busy database is normal.
             driver.roll_back(raw)
             if driver.is_io(error):
                 self._translated(error, "give back room")
 
     def _begin(self, raw: driver.Raw) -> list[Job] | None:
-        """Take the lock: None when it is held, else the jobs to settle with their errors, maybe none."""
+        """Takes the lock and returns `None`; otherwise returns the jobs that failed, perhaps none."""
         begun = time.monotonic()
         while True:
             try:
@@ -238,11 +244,17 @@ class GroupWriter:
 
     @property
     def displaced(self) -> bool:
-        """Whether the file was moved, replaced or deleted: SQLite goes on writing to one that has no name any more."""
+        """Whether the file was moved, replaced or deleted; SQLite would write on to a file without a name."""
         return _identity(self._path) != self._file
 
     def _check(self, raw: driver.Raw) -> None:
-        # Our own commit moves the counter, so what others did before it need not move it again.
+        """Checks the file before a group of jobs writes to it.
+
+        Raises:
+            StoreTooNew: a newer version of the product migrated it meanwhile.
+            StoreClosed: it was moved, replaced or deleted.
+        """
+        # Our own commit changes `data_version`, which must not count as another's commit.
         self._seen_version = driver.pragma(raw, "data_version")
         version = driver.pragma(raw, "user_version")
         if version > self._newest:
@@ -256,6 +268,11 @@ class GroupWriter:
             raise StoreClosed(self.stopped)
 
     def _commit(self, raw: driver.Raw) -> None:
+        """Commits the transaction.
+
+        Raises:
+            _Lost: a job violated a constraint that is checked at the commit.
+        """
         try:
             # Busy only without a write-ahead log, where a commit waits for readers.
             driver.patiently(lambda: raw.execute("COMMIT"), self._deadline)
@@ -266,7 +283,7 @@ class GroupWriter:
             raise
 
     def _translated(self, error: BaseException, doing: str) -> BaseException:
-        """The product's error for a driver's, and the trouble that it means for the writes to come."""
+        """Returns the product's error for a driver's error; stops the writer if the disk failed."""
         if not isinstance(error, driver.errors()):
             return error
         if driver.is_io(error):
@@ -278,6 +295,7 @@ class GroupWriter:
         return translated(error, doing)
 
     def _stop(self, error: BaseException) -> StoreClosed:
+        """Stops all further writes, because the disk failed; returns the error."""
         # After a failed sync the kernel may call lost pages clean: trying again would lie. Not every binding
         # of SQLite tells a failed sync from a failed write.
         self.stopped = (
@@ -291,6 +309,7 @@ class GroupWriter:
         return stopped
 
     def _meet(self, trouble: Trouble | None) -> None:
+        """Records the present trouble, and logs when it begins or ends."""
         was, self.trouble = self.trouble, trouble
         if trouble is None:
             if was is not None:
@@ -299,19 +318,24 @@ class GroupWriter:
             logger.error("the store does not write: %s", trouble.message)
 
     def _attempt(self, raw: driver.Raw, job: Job) -> None:
+        """Runs a job inside a savepoint; its error undoes only this job.
+
+        Raises:
+            _Lost: SQLite rolled back the whole transaction.
+        """
         raw.execute("SAVEPOINT operation")
         try:
             job.result = run(raw, job.operation)
         except BaseException as error:
             job.error = self._translated(error, "write")
             if not raw.in_transaction:
-                # A full disk, for one, may roll back more than its statement.
+                # A full disk, for example, may roll back more than the statement.
                 raise _Lost(job) from error
             raw.execute("ROLLBACK TO operation")
         raw.execute("RELEASE operation")
 
     def _one_by_one(self, raw: driver.Raw, group: list[Job], lost: _Lost) -> list[Job]:
-        """Run again, each in its own transaction, what a member of the group took down with it."""
+        """Runs the jobs of a lost transaction again, each in its own transaction, without the culprit."""
         for job in group:
             if lost.culprit is not None and job is lost.culprit:
                 continue
@@ -335,7 +359,7 @@ class GroupWriter:
 
 
 class _Lost(Exception):
-    """The transaction was rolled back under the group; `culprit` is the job that did it, if known."""
+    """Raised if the whole transaction was rolled back; `culprit` is the job that caused it, if known."""
 
     def __init__(self, culprit: Job | None = None) -> None:
         super().__init__()
@@ -343,6 +367,7 @@ class _Lost(Exception):
 
 
 def _identity(path: Path | None) -> tuple[int, int] | None:
+    """Returns device and inode of the file; `None` if it does not exist."""
     if path is None:
         return None
     try:
@@ -353,7 +378,7 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
 
 
 def run(raw: driver.Raw, operation: Operation[T]) -> T:
-    """What the operation returns, its statements run one after the other in this thread."""
+    """Runs the operation's statements one after another in this thread, and returns its result."""
     steps = operation()
     execute = raw.cursor().execute
     try:
@@ -373,7 +398,7 @@ def run(raw: driver.Raw, operation: Operation[T]) -> T:
 
 
 def translated(error: BaseException, doing: str) -> BaseException:
-    """The product's error for a driver's, any other as it is; `doing` as in `driver.for_callers`."""
+    """Returns the product's error for a driver's error, others unchanged; `doing` as in `driver.for_callers`."""
     if not isinstance(error, driver.errors()):
         return error
     product = driver.for_callers(error, doing)
@@ -382,9 +407,9 @@ def translated(error: BaseException, doing: str) -> BaseException:
 
 
 def fail(jobs: list[Job], error: BaseException) -> list[Job]:
-    """The same jobs, each with this error as its outcome."""
+    """Sets this error as the outcome of all the jobs, and returns them."""
     for job in jobs:
-        # Each caller raises an error of its own: a shared one would collect everybody's traceback.
+        # Each caller gets its own error, since a shared one would collect all tracebacks.
         own = error
         if isinstance(error, StoreError):
             own = type(error)(error.message, **error.facts)

@@ -1,8 +1,8 @@
 """The file of a write-ahead log, read without SQLite.
 
-SQLite ends a log at the first frame whose checksum is wrong and says nothing of what follows. Here what
-follows is counted: frames of the same life of the log, and the commits among them, that nobody will see.
-Format: https://sqlite.org/fileformat2.html#the_write_ahead_log
+SQLite ends a log at the first frame with a wrong checksum and says nothing about the rest. This module counts the
+rest: later frames of the same log, and the commits among them, which are lost. Format:
+https://sqlite.org/fileformat2.html#the_write_ahead_log
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEADER, _FRAME = 32, 24
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """Frames and commits of a log up to its first wrong checksum, and those after it."""
+    """Frames and commits of a log up to its first wrong checksum, and (`cut_…`) after it."""
 
     frames: int = 0
     commits: int = 0
@@ -34,7 +34,7 @@ class LogState:
 
 
 def read_log(log: Path) -> LogState:
-    """What is in a log that no process writes to at the moment; nothing where there is none.
+    """Returns the counts for a log that no process writes to now; all are 0 if there is none.
 
     Raises:
         OSError: it cannot be read.
@@ -59,7 +59,7 @@ def read_log(log: Path) -> LogState:
     whole = True
     for at in range(_HEADER, len(raw) - _FRAME - page + 1, _FRAME + page):
         if raw[at + 8 : at + 16] != salts:
-            # Left over from an earlier life of the log, or the damage is in the salts themselves.
+            # The frame is from before the log was reset, or its salts are damaged.
             if whole and _follows(raw, at + _FRAME + page, salts):
                 whole = False
                 cut_frames += 1
@@ -82,11 +82,12 @@ def read_log(log: Path) -> LogState:
 
 
 def _follows(raw: bytes, at: int, salts: bytes) -> bool:
+    """Tells whether the frame at this offset has the log's salts."""
     return raw[at + 8 : at + 16] == salts
 
 
 def _lost_with_its_head(raw: bytes) -> LogState:
-    """A log whose head is wrong is not read at all: what it held in the pages of our size."""
+    """Returns the counts for a log with a damaged header, which SQLite ignores; assumes our page size."""
     page = 4_096
     places = range(_HEADER, len(raw) - _FRAME - page + 1, _FRAME + page)
     first = raw[_HEADER + 8 : _HEADER + 16]
@@ -95,6 +96,7 @@ def _lost_with_its_head(raw: bytes) -> LogState:
 
 
 def _add(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
+    """Returns the checksum after more data; `order` is the byte order for `struct`."""
     one, two = sums
     words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
     for first, second in zip(words, words, strict=True):
@@ -104,13 +106,13 @@ def _add(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
 
 
 def tell_of_loss(path: Path) -> None:
-    """Say loudly what SQLite would pass over in silence: commits behind a damaged place of a dead process's log.
+    """Logs an error if a dead process's log is damaged, since SQLite silently drops the commits behind the damage.
 
     The log is kept under another name beside the file.
     """
     log = path.with_name(path.name + "-wal")
     try:
-        # What others are writing to is not whole at every moment, and not ours to recover.
+        # A log that other processes write to may be incomplete, and they will recover it.
         if not log.exists() or processes_at(path)[0]:
             return
         state = read_log(log)

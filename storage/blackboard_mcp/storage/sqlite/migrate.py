@@ -1,6 +1,6 @@
-"""Brings a file to the schema this code knows, or says why it cannot: not ours, or newer than we are.
+"""Migration of a file to the newest schema, and checks that the file is ours and not newer.
 
-`PRAGMA user_version` counts the scripts that ran; `PRAGMA application_id` says whose file it is.
+`PRAGMA user_version` counts the scripts that ran; `PRAGMA application_id` tells whose file it is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from blackboard_mcp.storage.sqlite import driver
 
 
 def check(raw: driver.Raw, application_id: int, newest: int) -> int:
-    """The schema version of the file, 0 for an empty one; call it inside a transaction.
+    """Returns the schema version of the file, 0 for an empty one; must be called inside a transaction.
 
     Raises:
-        StoreDamaged: the file holds something else.
+        StoreDamaged: the file belongs to another program.
         StoreTooNew: a newer version of the product migrated it.
     """
     owner = driver.pragma(raw, "application_id")
@@ -31,6 +31,7 @@ def check(raw: driver.Raw, application_id: int, newest: int) -> int:
 
 
 def too_new(version: int, newest: int) -> StoreTooNew:
+    """Returns the error for a file with a newer schema."""
     return StoreTooNew(
         f"A newer version of blackboard-mcp has this data (schema {version}; this one knows up to {newest}). Nothing "
         "was changed. Tell who runs the server: it has to be upgraded and started again.",
@@ -40,7 +41,7 @@ def too_new(version: int, newest: int) -> StoreTooNew:
 
 
 Fill = Callable[[driver.Raw], object]
-"""Work on the data of a file that reached a version."""
+"""A function that completes the data of a file after a migration."""
 
 
 def migrate(
@@ -50,11 +51,15 @@ def migrate(
     deadline: float,
     fills: Mapping[int, Fill] | None = None,
 ) -> None:
-    """Run the scripts the file has not seen, all in one transaction; safe from many processes at once.
+    """Runs the scripts that the file has not seen, all in one transaction; many processes may call it at once.
 
-    Script n (from 1) leads to version n. After the last script, and so on the newest schema, come the
-    `fills` of those versions that a file with data in it had not reached. Foreign keys are off meanwhile
-    and checked at the end.
+    Script n (from 1) leads to version n. After the last script come the `fills` of versions that a file with data had
+    not reached; they see the newest schema. Foreign keys are off meanwhile and checked at the end. `deadline` is in
+    seconds.
+
+    Raises:
+        StoreDamaged: the file belongs to another program, or a reference would point to a missing row.
+        StoreTooNew: a newer version of the product migrated it.
     """
     newest = len(scripts)
 
@@ -71,7 +76,7 @@ def migrate(
     raw.execute("PRAGMA foreign_keys=OFF")
     driver.patiently(lambda: raw.execute("BEGIN IMMEDIATE"), deadline)
     try:
-        # Read again under the lock: whoever came first may have done it all.
+        # Checked again under the lock: another process may have migrated it already.
         version = check(raw, application_id, newest)
         for script in scripts[version:]:
             for statement in statements(script):
@@ -90,7 +95,7 @@ def migrate(
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one; `executescript` would commit the transaction around it."""
+    """Yields the statements of a script; `executescript` would commit the surrounding transaction."""
     complete = driver.library().complete_statement
     *pieces, last = script.split(";")
     pending = ""

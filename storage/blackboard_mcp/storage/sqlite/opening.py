@@ -1,4 +1,4 @@
-"""Opening the SQLite engine of a board store: its schema, and what marks its files."""
+"""Opening of the SQLite engine for a board store: its schema, and the mark of its files."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..operations.leaving import guard_index
 from .engine import SqliteEngine
 
 APPLICATION_ID = 0x42424D43
-"""Marks a SQLite file as a board file."""
+"""The `application_id` that marks a SQLite file as a board file."""
 
 FILLS = {20: guard_index.rebuild, 25: endorsements.fill}
-"""Work on the data of an older file, by the migration it belongs to."""
+"""Operations that complete the data of an older file, by the number of their migration."""
 
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """The numbered migration scripts, in order."""
+    """Returns the numbered migration scripts, in order."""
     folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
     scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return tuple(script.read_text("utf-8") for script in scripts)
@@ -29,7 +29,7 @@ def migrations() -> tuple[str, ...]:
 async def open_engine(
     path: Path | None, *, synchronous: Literal["FULL", "NORMAL"] = "FULL", keep_free: int = 0
 ) -> SqliteEngine:
-    """The engine on the board file at `path`, made if it is not there; in memory when `path` is `None`.
+    """Opens the engine on the board file at `path`, and creates the file if missing; `None` opens it in memory.
 
     Raises:
         StoreTooNew: a newer version of the product wrote the file.

@@ -1,4 +1,4 @@
-"""The place of a database file: makes folder and file private, and knows which mounts bear no WAL."""
+"""The place of a database file: private folders and files, free room, and file systems without WAL support."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pathlib import Path
 
 from blackboard_mcp.protocols.errors import StoreDamaged, StoreError
 
-# Shared memory of these is not coherent between their users: WAL on them loses writes silently.
+# On these file systems shared memory is not coherent, so WAL would silently lose writes.
 _NO_SHARED_MEMORY = frozenset(
     {"virtiofs", "9p", "nfs", "nfs4", "cifs", "smb3", "smbfs", "vboxsf", "prl_fs"}
     | {"fuse.grpcfuse", "fuse.osxfs", "fuse.sshfs", "fuse.vmhgfs-fuse", "fuse.virtiofs"}
 )
 
 PROBE = ".probe"
-"""How the name of a file ends that was made to look for room."""
+"""The ending of the names of files that are created to test for room."""
 _LIMITS = frozenset({errno.EFBIG, *((errno.EDQUOT,) if hasattr(errno, "EDQUOT") else ())})
 _NO_ROOM = _LIMITS | {errno.ENOSPC}
 _FEW_POSTS = 64 << 10
 
 
 def prepare(path: Path) -> None:
-    """Make the folder (0700) and an empty file (0600) where they are missing; leave existing ones alone.
+    """Creates the folder (mode 0700) and an empty file (0600) if they are missing; leaves existing ones unchanged.
 
     Raises:
-        StoreError: the folder or the file cannot be made, read or written.
-        StoreDamaged: the file is too short to be a database; SQLite would call it an empty one.
+        StoreError: the folder or the file cannot be created, read or written.
+        StoreDamaged: the file is too short for a database; SQLite would take it for an empty one.
     """
     try:
         _make_folder(path.parent)
         try:
-            # Exclusive: opening and closing a database file that this process has open drops its locks.
+            # Exclusive, because closing a database file that this process has open would drop its locks.
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:
             if path.is_dir():
@@ -53,9 +53,9 @@ def prepare(path: Path) -> None:
 
 
 def lack(path: Path, log: Path | None) -> int:
-    """What leaves no room beside `path`, as an error number: a full disk, a quota, a limit on the size of files.
+    """Returns the error number if there is no room beside `path`: a full disk, a quota, or a limit on file sizes.
 
-    0 where there is room for a few posts. For errors in which SQLite does not say so.
+    Returns 0 if there is room for a few posts. It is for errors of SQLite that do not tell the cause.
     """
     largest = 0
     for file in (path, log):
@@ -65,7 +65,7 @@ def lack(path: Path, log: Path | None) -> int:
     handle = -1
     try:
         handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        # First what needs room; then, since a hole takes none, a byte where a limit on size would show.
+        # First bytes that need room; then one byte far behind, which a limit on size would refuse.
         left = _FEW_POSTS
         while left > 0:
             left -= os.write(handle, bytes(left))
@@ -75,7 +75,7 @@ def lack(path: Path, log: Path | None) -> int:
         return error.errno if error.errno in _NO_ROOM and error.errno is not None else 0
     finally:
         if handle >= 0:
-            # A disk that fails may say so at the close only.
+            # A failing disk may report the error only at the close.
             with contextlib.suppress(OSError):
                 os.close(handle)
             with contextlib.suppress(OSError):
@@ -84,22 +84,22 @@ def lack(path: Path, log: Path | None) -> int:
 
 
 def lack_of_space(folder: Path) -> int:
-    """What leaves no room in a folder, as an error number; 0 where there is some. Leaves nothing behind."""
+    """Returns the error number if there is no room in a folder, else 0; leaves no file behind."""
     return lack(folder / "room", None)
 
 
 def is_at_a_limit(path: Path, log: Path | None) -> bool:
-    """Whether a quota or a limit on the size of files refuses writes: SQLite calls that a failure of the disk."""
+    """Tells whether a quota or a limit on file sizes refuses writes; SQLite calls that a failed disk."""
     return lack(path, log) in _LIMITS
 
 
 def bears_wal(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
-    """Whether several processes may share a write-ahead log beside `path`; True where nothing is known."""
+    """Tells whether several processes may share a write-ahead log beside `path`; true if unknown."""
     return file_system(path, mountinfo) not in _NO_SHARED_MEMORY
 
 
 def file_system(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
-    """The kind of file system that `path` lies on, such as "ext4"; "" where nothing is known."""
+    """Returns the type of the file system of `path`, such as "ext4"; "" if unknown."""
     if not sys.platform.startswith("linux"):
         return ""
     try:
@@ -123,6 +123,7 @@ def file_system(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> s
 
 
 def _make_folder(folder: Path) -> None:
+    """Creates a folder and its parents, all with mode 0700."""
     if folder.exists():
         return
     _make_folder(folder.parent)
@@ -131,6 +132,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _unescape(field: str) -> str:
+    """Returns a field of `mountinfo` without its octal escapes."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, character)
     return field

@@ -1,4 +1,4 @@
-"""A database file put in the place of another, which nobody may have open."""
+"""Replacing a database file by another one, while no process has it open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import StoreBusy, StoreDamaged, StoreError
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 
 _PATIENCE = 2.0
-"""Seconds to wait for a lock of somebody who is about to leave."""
+"""The seconds to wait for the lock of a process that is about to end."""
 
 
 def restore(
@@ -24,12 +24,13 @@ def restore(
     newest: int,
     finish: Callable[[Path], None] | None = None,
 ) -> bool:
-    """Copies the database `source` to `target`, after a check of the whole of it; whether there was one.
+    """Copies the database `source` to `target`, after a full check; returns whether `target` existed.
 
-    What was at `target` is then at `aside`. `finish` is given the copy before it is put there, and closes it.
+    The former `target` is then at `aside`. `finish` is called with the copy's path before it takes its place; it must
+    close the copy.
 
     Raises:
-        StoreDamaged: `source` is no database of ours, or is damaged.
+        StoreDamaged: `source` is not our database, or is damaged.
         StoreTooNew: a newer version of the product wrote it.
         StoreBusy: a process has `target` open. Nothing was changed.
         StoreError: it cannot be read or written.
@@ -54,6 +55,12 @@ def restore(
 
 
 def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
+    """Checks the whole `source`, and writes a synced copy.
+
+    Raises:
+        StoreDamaged: `source` is not our database, or is damaged.
+        StoreTooNew: a newer version of the product wrote it.
+    """
     raw = driver.connect(str(source))
     try:
         raw.execute("BEGIN")
@@ -78,13 +85,14 @@ def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
 
 
 def _swap(staged: Path, target: Path, aside: Path) -> bool:
+    """Moves the former target aside and the copy into its place; returns whether there was a target."""
     there = target.exists()
     if not there:
-        # The log of a file that is gone would be played into the new one.
+        # SQLite would apply the log of a deleted file to the new one.
         for left in ("-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.replace(target.with_name(target.name + left), aside.with_name(aside.name + left))
-        # Unlike a rename this fails if a server began meanwhile.
+        # Unlike a rename, this fails if a server created the file meanwhile.
         os.link(staged, target)
         _sync_folder(target.parent)
         return False
@@ -100,11 +108,15 @@ def _swap(staged: Path, target: Path, aside: Path) -> bool:
 
 
 def _have_alone(raw: driver.Raw, target: Path) -> None:
-    """Holds the database so that nobody else can have it open, with all that was written inside the file."""
+    """Locks the database exclusively, with its log's content moved into the file.
+
+    Raises:
+        StoreBusy: another process has it open.
+    """
 
     def alone() -> None:
         raw.execute("PRAGMA locking_mode=EXCLUSIVE")
-        # Leaving the write-ahead log needs every other connection gone, and brings its content home.
+        # Leaving WAL mode requires that no other connection exists, and moves the log's content into the file.
         mode = driver.pragma(raw, "journal_mode=DELETE")
         if mode != "delete":
             raise StoreBusy(_busy(target))
@@ -119,6 +131,7 @@ def _have_alone(raw: driver.Raw, target: Path) -> None:
 
 
 def _busy(target: Path) -> str:
+    """Returns the message for a target that a process has open."""
     return (
         f"A process has {target} open: stop every server on that folder first, those that clients "
         "started as well. Nothing was changed."
@@ -126,6 +139,7 @@ def _busy(target: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
+    """Syncs a folder, so that its renamed files survive a crash."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

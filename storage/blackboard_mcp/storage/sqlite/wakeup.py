@@ -1,8 +1,8 @@
-"""Wake-up of a process when the database changed: a counter, its waiters, and what moves it.
+"""Wake-up of a process after a change of the database: a counter, its waiters, and what increments it.
 
-The truth is `PRAGMA data_version`, polled. A datagram without content on the loopback, sent after
-every commit to the processes that registered beside the database, only says "poll now": it may be
-lost, forged or late without harm.
+`PRAGMA data_version`, which is polled, tells the truth. After every commit, an empty datagram on the loopback goes
+to the processes that registered beside the database. It only means "poll now", so it may be lost, forged or late
+without harm.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pathlib import Path
 from blackboard_mcp.protocols.errors import StoreClosed
 
 _GAP = 0.002
-"""Seconds at least between two polls, whatever is heard."""
+"""The least seconds between two polls, whatever datagrams arrive."""
 _WAITING = 0.05
-"""Seconds between looks while somebody waits here; also how late an idle process heeds a datagram."""
+"""The seconds between checks of the log while a task waits; also the delay of an idle process after a datagram."""
 _SURE = 0.5
-"""Seconds between polls at most while somebody waits, though the log looks still."""
+"""The most seconds between polls, even if the log seems unchanged."""
 _IDLE = (0.25, 1.0)
-"""Seconds between polls while nobody waits: after a change, and at most."""
+"""The seconds between polls while nobody waits: right after a change, and at most."""
 _FRESH = 0.1
-"""Seconds within which a folder may change again without a new modification time."""
+"""The seconds within which a file or folder may change again without a new modification time."""
 
 
 class Changes:
-    """A counter of commits this process made or learned of, and whoever waits for it to grow."""
+    """A counter of commits that this process made or learned of, and the tasks that wait for it to grow."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,20 +41,21 @@ class Changes:
         self._grown = asyncio.Event()
 
     def bump(self) -> None:
+        """Increments the counter and wakes all waiters."""
         self.count += 1
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
 
     def close(self) -> None:
-        """Wake every waiter; they and all later ones get StoreClosed."""
+        """Wakes all waiters; they and later ones get `StoreClosed`."""
         self._closed = True
         self._grown.set()
 
     async def wait(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
-        """The counter, as soon as it exceeds `seen` or when `timeout` seconds are over.
+        """Waits until the counter exceeds `seen`, or for `timeout` seconds, and returns it.
 
-        A wait that is not hurried costs no look of its own: another process's change is then noticed
-        by a datagram, or within a second.
+        A wait that is not `hurried` causes no polling of its own: another process's change is then noticed by a
+        datagram, or within a second.
 
         Raises:
             StoreClosed: the store was closed before or meanwhile.
@@ -76,10 +77,10 @@ class Changes:
 
 
 class Peers:
-    """The other processes at the same database: one empty file each in a folder beside it.
+    """The other processes that use the same database: one empty file for each, in a folder beside the database.
 
-    A file is named port-process-namespace. Not for the event loop's thread: everything here is a
-    system call on files.
+    A file is named port-process-namespace. All methods make system calls on files, so they do not belong in the event
+    loop's thread.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,9 +91,9 @@ class Peers:
         self._scanned = (0, 0)
 
     def register(self, port: int) -> None:
-        """Let the others know the port to send to; without a writable folder they poll."""
+        """Tells the others the port to send to; if the folder cannot be written, they only poll."""
         self._own = f"{port}-{os.getpid()}-{self._namespace}"
-        # The last one to leave removes the folder: it may vanish between the two calls.
+        # The last process to close deletes the folder, so it may vanish between the two calls.
         for _ in range(20):
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -104,26 +105,26 @@ class Peers:
                 return
 
     def renew(self) -> None:
-        """Register again if somebody took our file for a dead process's."""
-        # What cannot be looked at is left as it is: a disk that fails must not end the polling.
+        """Registers again if another process deleted our file, taking us for dead."""
+        # A failing disk must not end the polling.
         with contextlib.suppress(OSError):
             if self._own is not None and not (self._folder / self._own).exists():
                 self.register(int(self._own.split("-")[0]))
 
     def notify(self) -> None:
-        """Tell every peer; never fails, never waits."""
+        """Sends a datagram to every peer; never fails and never waits."""
         self._scan()
         for name, peer in list(self._sockets.items()):
             try:
                 peer.send(b"")
             except ConnectionRefusedError:
-                # Nobody is bound to the port that the datagram before this one went to.
+                # No process listened at the port when the previous datagram arrived.
                 self._forget(name)
             except OSError:
                 continue
 
     def close(self) -> None:
-        """Take our file away, and the folder after the last one."""
+        """Deletes our file, and the folder if it is empty then."""
         for peer in self._sockets.values():
             peer.close()
         self._sockets.clear()
@@ -134,6 +135,7 @@ class Peers:
             self._own = None
 
     def _scan(self) -> None:
+        """Reads the folder again if it may have changed, and updates the list of peers."""
         try:
             modified = os.stat(self._folder).st_mtime_ns
         except OSError:
@@ -152,6 +154,7 @@ class Peers:
             self._meet(name)
 
     def _meet(self, name: str) -> None:
+        """Connects to a new peer; deletes its file if the process is dead."""
         port, _, rest = name.partition("-")
         process, _, namespace = rest.partition("-")
         if namespace != self._namespace or not (port.isdecimal() and process.isdecimal()):
@@ -162,7 +165,7 @@ class Peers:
         try:
             peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         except OSError:
-            return  # no file handle is left: that process polls
+            return  # without a free file handle, the peer has to poll
         peer.setblocking(False)
         try:
             peer.connect(("127.0.0.1", int(port)))
@@ -172,6 +175,7 @@ class Peers:
         self._sockets[name] = peer
 
     def _forget(self, name: str) -> None:
+        """Drops a peer and deletes its file."""
         if peer := self._sockets.pop(name, None):
             peer.close()
         with contextlib.suppress(OSError):
@@ -179,10 +183,10 @@ class Peers:
 
 
 class Watcher:
-    """Polls when it is time to, or when a datagram says so, and moves the counter. One per process.
+    """Polls at intervals, or when a datagram arrives, and increments the counter. There is one for each process.
 
-    `poll` says whether somebody else committed since it was last asked; its argument, whether a
-    datagram was heard. `log` is the write-ahead log: one whose time has not changed saves a poll.
+    `poll` tells whether another process committed since its last call; its argument, whether a datagram arrived. `log`
+    is the write-ahead log: while its modification time is the same, no poll is needed.
     """
 
     def __init__(self, changes: Changes, poll: Callable[[bool], Awaitable[bool]], log: Path | None) -> None:
@@ -203,7 +207,7 @@ class Watcher:
         self._closed = False
 
     def start(self) -> int | None:
-        """Begin; the port that listens for datagrams, or None where only polling is possible."""
+        """Starts polling; returns the port that listens for datagrams, `None` if only polling is possible."""
         self._changes.on_waiting = self._now
         self._schedule(self._idle)
         ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -221,7 +225,7 @@ class Watcher:
         return port
 
     async def close(self) -> None:
-        """Stop polling and listening."""
+        """Stops polling and listening."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -234,10 +238,11 @@ class Watcher:
             self._socket = None
 
     def _now(self) -> None:
+        """Polls as soon as possible."""
         self._schedule(0)
 
     def _schedule(self, delay: float) -> None:
-        """Poll after `delay` seconds at the latest."""
+        """Schedules the next poll in at most `delay` seconds."""
         if self._closed:
             return
         at = max(self._loop.time() + delay, self._last + _GAP)
@@ -250,17 +255,18 @@ class Watcher:
         self._timer = self._loop.call_at(at, self._begin)
 
     def _begin(self) -> None:
+        """Starts a poll, unless the log is unchanged or a poll is running."""
         self._timer = None
         if not self._heard and self._loop.time() < self._last + _SURE and self._log_is_still():
             self._schedule(_WAITING if self._changes.waiting else self._idle)
         elif self._polling is None:
             self._polling = self._loop.create_task(self._poll())
         else:
-            # The poll under way may have looked already.
+            # The running poll may have looked before this change.
             self._again = True
 
     def _log_is_still(self) -> bool:
-        """Whether the log has not been written since the last look; a system call of a microsecond."""
+        """Tells whether the log is unchanged since the last check; this takes about a microsecond."""
         if self._log is None:
             return False
         try:
@@ -268,12 +274,13 @@ class Watcher:
         except OSError:
             return False
         stamp = (status.st_mtime_ns, status.st_size)
-        # The clock of files is coarse: what has just been written may be written again unseen.
+        # Modification times are coarse: a file just written may change again with the same time.
         still = stamp == self._stamp and time.time_ns() - status.st_mtime_ns > _FRESH * 1e9
         self._stamp = stamp
         return still
 
     async def _poll(self) -> None:
+        """Polls once, updates the counter, and schedules the next poll."""
         heard, self._heard = self._heard, False
         self._last = self._loop.time()
         self._listen()
@@ -291,17 +298,20 @@ class Watcher:
         self._schedule(0 if again else _WAITING if self._changes.waiting else self._idle)
 
     def _listen(self) -> None:
+        """Starts to listen for datagrams."""
         if self._socket is not None and not self._listening:
             self._loop.add_reader(self._socket, self._hear)
             self._listening = True
 
     def _deafen(self) -> None:
+        """Stops listening for datagrams."""
         if self._socket is not None and self._listening:
             self._loop.remove_reader(self._socket)
             self._listening = False
 
     def _hear(self) -> None:
-        # Deaf until the next poll: a flood costs one wake-up per gap, the kernel drops the rest.
+        """Receives datagrams, and schedules a poll."""
+        # Not listening until the next poll: a flood then costs one wake-up per `_GAP`, and the kernel drops the rest.
         self._deafen()
         self._heard = True
         assert self._socket is not None
@@ -312,7 +322,7 @@ class Watcher:
 
 
 def processes_at(path: Path) -> tuple[list[int], list[Path]]:
-    """Processes of this machine that have the database at `path` open, and what dead ones left beside it."""
+    """Returns the processes of this machine that have the database open, and files left by dead ones."""
     alive: set[int] = set()
     dead: list[Path] = []
     namespace = _namespace()
@@ -332,7 +342,7 @@ def processes_at(path: Path) -> tuple[list[int], list[Path]]:
 
 
 def _namespace() -> str:
-    """What tells apart loopbacks and process numbers of two containers that share a folder."""
+    """Returns the id of the network namespace, which tells containers that share a folder apart."""
     try:
         return "".join(filter(str.isdecimal, os.readlink("/proc/self/ns/net"))) or "0"
     except OSError:
@@ -340,8 +350,9 @@ def _namespace() -> str:
 
 
 def _alive(process: int) -> bool:
+    """Tells whether the process exists; always true on Windows."""
     if sys.platform == "win32":
-        # os.kill with signal 0 is not a question there.
+        # There, os.kill with signal 0 would not be a mere test.
         return True
     try:
         os.kill(process, 0)

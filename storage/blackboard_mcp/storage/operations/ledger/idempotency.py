@@ -53,6 +53,7 @@ def whole(type_: type[T]) -> Form[T]:
     adapter: TypeAdapter[T] = TypeAdapter(type_)
 
     def again(kept: Any) -> Steps[T]:
+        """Returns the stored answer."""
         return adapter.validate_python(kept)
         yield  # makes this a generator, as `Form.again` requires
 
@@ -144,7 +145,11 @@ def remember(board: BoardRow, agent: str, once: Once, answer: Any, now: int) -> 
 
 
 def recalled(now: int, board: str, agent: str, once: Once) -> Steps[Any | None]:
-    """Does the same as `recall`, for a board given by its id; `None` if the board does not exist."""
+    """Returns the stored JSON of the answer to an earlier call; `None` if the key is new or the board does not exist.
+
+    Raises:
+        InvalidInput: the key was used for something else.
+    """
     row = yield from find_board(board)
     if row is None:
         return None
