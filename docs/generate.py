@@ -115,7 +115,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "claim, by",
     ),
     EventType.AGREEMENT_ASKED: ("Its author asks agents to agree to the item.", "agents, more, enough, why"),
-    EventType.AGREEMENT_REACHED: ("Those who suffice agreed to the item.", "agreed"),
+    EventType.AGREEMENT_REACHED: (
+        "Those who suffice agreed to the item.",
+        "agreed; of a decision: problems (open ones that it is about)",
+    ),
     EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique, not_obliged"),
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
     EventType.DEBATE_CLOSED: (

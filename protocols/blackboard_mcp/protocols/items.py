@@ -204,6 +204,10 @@ def content_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+ABOUT_PROBLEM = frozenset({EdgeKind.REPLIES_TO, EdgeKind.DERIVED_FROM, EdgeKind.DEPENDS_ON})
+"""Kinds of edges by which a decision says which problem it is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """An edge from `source` to `target`, both item numbers on one board."""

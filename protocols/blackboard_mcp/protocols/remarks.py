@@ -32,6 +32,8 @@ class RemarkKind(StrEnum):
     """It is a question that begins with the name of the agent in `fields` and does not ask it."""
     ANSWERS = "answers"
     """The post replies to this question or critique, which still waits for the agents in `fields`, if any."""
+    SOLVES = "solves"
+    """It is a decision about these problems, which stay open."""
     UNSEEN = "unseen"
     """Other agents wrote the items on the same subject, and this agent was not shown them yet."""
 

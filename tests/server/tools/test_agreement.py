@@ -153,3 +153,34 @@ async def test_a_view_names_each_text_that_it_cut_and_first_what_one_is_asked_to
         [line for line in small[:-2] if re.match(r"[A-Z]-\d+ .*…", line)]
     )
     assert "And never on a Monday." in await ben.say("read", ids=named[:1], budget=1_500)
+
+
+CLOSES = 'if that solves B-1: post(id="B-1", status="RESOLVED")'
+
+
+async def test_who_decides_on_a_problem_has_the_call_that_closes_it(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("Checkout fails.", "PROBLEM")
+    about = {"derived_from": ["B-1"]}
+    said = await ben.say("post", text="The pool did it.", type="DECISION", edges=about)
+    assert f"B-1 stays open; {CLOSES}" in said.splitlines()
+    for agent in (ada, ben):
+        assert f"0s, decided in D-2 ({CLOSES}): Checkout fails." in await agent.say("read")
+    cleo = await board.join("cleo")
+    assert "0s, decided in D-2: Checkout fails." in await cleo.say("read")
+    await ada.do("post", id="B-1", status="RESOLVED")
+    assert "RESOLVED" not in await ben.say("post", text="It was the pool.", type="DECISION", edges=about)
+
+
+async def test_whoever_waits_for_an_agreed_decision_hears_how_its_problem_is_closed(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    await ada.post("Checkout fails.", "PROBLEM")
+    decision = {"text": "The pool did it.", "type": "DECISION", "edges": {"replies_to": ["B-1"]}}
+    said = await ben.say("post", **decision, agree=["cleo"])
+    assert CLOSES not in said, "nobody agreed yet"
+    assert "decided in" not in await ada.say("read")
+    await cleo.do("debate", op="agree", id="D-2")
+    for agent in (ada, ben):
+        told = (await agent.say("wait", seconds=0)).splitlines()
+        assert any(line.endswith(f"agreement.reached D-2 by cleo: agreed by cleo; {CLOSES}") for line in told)
+    assert (await ada.item("B-1"))["status"] == "ACTIVE"

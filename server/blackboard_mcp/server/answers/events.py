@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import CONCEDED
 from blackboard_mcp.protocols.events import Event, EventType
 
 from ..text.debates import concession
-from ..text.lines import clip, in_quotes, one_line, word
+from ..text.lines import clip, in_quotes, one_line, solved, word
 from .versions import is_whole, value_words
 
 _TO_DO = {
@@ -50,7 +50,8 @@ def plainly(event: Event) -> str | None:
         case EventType.AGREEMENT_GIVEN:
             return "agreed to it" + (f": {said['reason']}" if said.get("reason") else "")
         case EventType.AGREEMENT_REACHED if said.get("agreed"):
-            return f"agreed by {_listed(said['agreed'])}"
+            closes = solved([one_line(str(id_)) for id_ in said.get("problems", ())])
+            return f"agreed by {_listed(said['agreed'])}{f'; {closes}' if closes else ''}"
         case EventType.AGREEMENT_ASKED if said.get("agents"):
             more = f" +{said['more']}" if said.get("more") else ""
             return f"asks {_listed(said['agents'])}{more} to agree"

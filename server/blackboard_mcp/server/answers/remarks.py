@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.names import called, is_reserved, mentions
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..input.posts import PostFields
-from ..text.lines import clip, word
+from ..text.lines import clip, solved, word
 
 LEAST_ALIKE = 3
 """Fewest near-repetitions among the posts of one call that are remarked on."""
@@ -120,6 +120,9 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
             f'{item.id} does not ask {name}; this does: post(type="QUESTION", text="@{name} …", '
             f'edges={{"supersedes": ["{item.id}"]}})'
         ]
+    if remark.kind is RemarkKind.SOLVES:
+        open_ = [one.id for one in remark.about]
+        return [f"{', '.join(open_)} stay{'' if len(open_) > 1 else 's'} open; {solved(open_)}"]
     if remark.kind is RemarkKind.ANSWERS:
         waits = f"waits for {_some(remark.fields)} still" if remark.fields else "waits for nobody any more"
         return [f"{first.id} {waits}"]

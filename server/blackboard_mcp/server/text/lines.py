@@ -194,6 +194,11 @@ def in_quotes(text: str) -> str:
     return f'"{inner}"'
 
 
+def solved(ids: Sequence[str]) -> str:
+    """Returns the call that closes a problem that a decision is about; empty without problems."""
+    return f'if that solves {", ".join(ids)}: post(id="{ids[0]}", status="RESOLVED")' if ids else ""
+
+
 def filter_line(filter_: Mapping[str, Any]) -> str:
     """Returns a filter of events as JSON on one line, cut to its first 200 characters."""
     return one_line(json.dumps(filter_, ensure_ascii=False)[:200])

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text.lines import fate, favour, in_quotes, relative_age, successor, word
+from ..text.lines import fate, favour, in_quotes, relative_age, solved, successor, word
 from .budget import Line, Section
 from .cuts import SENTENCE
 from .duties import Duties, debate_lines
@@ -146,11 +146,18 @@ class Sections:
             yield self._line(alike[0], alike=tuple(alike[1:]))
 
     def _open(self, item: Item) -> str:
-        """Returns whom a question asks, and the newest answer to a question or problem."""
-        names = [word(agent) for agent in self._standing.asked(item)]
-        answer = self._standing.snapshot.answered.get(item.number)
+        """Returns whom a question asks, the newest answer to a question or problem, and the decision on a problem."""
+        standing = self._standing
+        names = [word(agent) for agent in standing.asked(item)]
+        answer = standing.snapshot.answered.get(item.number)
         told = f" asks {listed(names)}" if names and item.type is ItemType.QUESTION else ""
-        return told + (f", newest answer {answer}" if answer is not None else "")
+        told += f", newest answer {answer}" if answer is not None else ""
+        decision = standing.decision(item) if item.type is ItemType.PROBLEM else None
+        if decision is not None:
+            told += f", decided in {decision.id}"
+            if standing.agent in (item.author, decision.author):
+                told += f" ({solved([item.id])})"
+        return told
 
     def _settled(self, elsewhere: set[int]) -> Iterable[Line]:
         """Yields lines on how debates ended, the latest first. Items in `elsewhere` get none: their own line

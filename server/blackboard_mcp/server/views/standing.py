@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.debates import Debate
-from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import ABOUT_PROBLEM, FINISHED, EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.names import mentions
 
 LAW = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
@@ -40,6 +40,15 @@ class Standing:
         argued = [*self.open_debates, *snapshot.ended]
         self._answers = {critique: answer for debate in argued for critique, answer in debate.answers}
         self._unanswered = {critique for debate in self.open_debates for critique in debate.unanswered}
+        decisions = (item for item in self.items.values() if item.type is ItemType.DECISION)
+        self._decided = {
+            edge.target: decision
+            for decision in decisions
+            if decision.status is Status.ACTIVE and decision.number not in snapshot.replaced
+            if decision.agreement is None or decision.agreement.reached
+            for edge in decision.edges
+            if edge.kind in ABOUT_PROBLEM
+        }
         self._patterns: dict[int, tuple[str, str]] = {}
         self._resting = Counter(
             edge.target
@@ -66,6 +75,10 @@ class Standing:
         if item.status is Status.RESOLVED:
             return f"resolved ({answer})" if answer is not None else "resolved"
         return "withdrawn" if item.status is Status.WITHDRAWN else "rejected"
+
+    def decision(self, problem: Item) -> Item | None:
+        """Returns the newest decision about a problem that stands and waits for nobody's agreement."""
+        return self._decided.get(problem.number)
 
     def answer(self, critique: Item) -> str:
         """Returns what became of a critique, such as `answered by R-30`; empty where nobody owed it an answer."""

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import FINISHED, ItemType, Zone
+from blackboard_mcp.protocols.items import ABOUT_PROBLEM, FINISHED, ItemType, Status, Zone
 
 from ...operation import Rows
 from ..ledger.ledger import Ledger, load_any
@@ -153,13 +153,26 @@ def _settle(ledger: Ledger, item: ItemRow) -> Steps[None]:
     if not count or (count < enough if enough else left):
         return
     yield sql("agreement_reached"), (ledger.no, item.number, 1)
+    problems = yield from open_problems(ledger, item)
+    data = {"agreed": agreed[:_TOLD], "problems": [problem.id for problem in problems]}
     yield from ledger.emit(
         EventType.AGREEMENT_REACHED,
         item,
-        data={"agreed": agreed[:_TOLD]},
-        concerns=[item.author, *(r[1] for r in rows)],
+        data={name: listed for name, listed in data.items() if listed},
+        concerns=[item.author, *(problem.author for problem in problems), *(r[1] for r in rows)],
     )
     yield from _let_off(ledger, item, left, _ENOUGH)
+
+
+def open_problems(ledger: Ledger, item: ItemRow) -> Steps[list[ItemRow]]:
+    """Returns the open problems that everybody sees and that a decision is about; none for other items."""
+    if item.type != ItemType.DECISION:
+        return []
+    touching = yield sql("edges_touching"), (ledger.no, numbers([item.number]))
+    about = [row[2] for row in touching if row[0] == item.number and row[1] in ABOUT_PROBLEM]
+    rows = yield from load_any(ledger.no, about)
+    open_ = (row for row in rows.values() if row.type == ItemType.PROBLEM and row.status == Status.ACTIVE)
+    return [row for row in open_ if row.public][:_TOLD]
 
 
 def _let_off(ledger: Ledger, item: ItemRow, rows: Rows, reason: str) -> Steps[None]:

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, I
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ...operation import Rows
+from ..debates import agreements
 from ..ledger.ledger import Ledger, load_any
 from ..ledger.principals import mark
 from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
@@ -91,6 +92,11 @@ def remarks(
             continue
         found += yield from _claimed(ledger, place, item)
         found += yield from _asking(ledger, place, item)
+        if item.agreement is None:
+            problems = yield from agreements.open_problems(ledger, ledger.fresh[item.number])
+            if problems:
+                about = yield from _shown(ledger, [row.number for row in problems])
+                found.append(Remark(place, RemarkKind.SOLVES, about))
         if item.type is ItemType.CRITIQUE:
             found += yield from _criticised(ledger, place, item)
         if item.key is None and _is_finding(item.type, item.text):
