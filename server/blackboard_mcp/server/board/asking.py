@@ -1,4 +1,4 @@
-"""Requests from agent to agent: asked by name or by skill, and answered."""
+"""Requests between agents, as calls for programs: asking by name or by skill, and answering."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ class Asks(Calls):
         wait: bool = True,
         idempotency_key: str | None = None,
     ) -> RequestAnswer:
-        """Asks an agent, or whoever has a skill (`skill:sql`), and waits until the request has ended.
+        """Asks an agent, or any agent with a skill (`skill:sql`), and waits until the request has ended.
 
-        It ends answered, declined, cancelled or expired: `request.state` says which, and `answer` is the answer.
-        Without `wait` it is told as it stands at first.
+        `request.state` of the result says how it ended: answered, declined, cancelled or expired; `answer` is
+        the answer. Without `wait` the result is the request as it is at once. The request expires after
+        `deadline_seconds`.
 
         Raises:
-            InvalidInput: no text, or nobody who can be asked.
-            Refused: too many are open.
+            InvalidInput: there is no text, or nobody who can be asked.
+            Refused: too many requests are open.
         """
         given = {"to": to, "text": text, "deadline_seconds": deadline_seconds, "seconds": 0}
         stands = await self._call("request", given, RequestAnswer, once=idempotency_key)
         return await self.answer_to(stands.request.id) if wait else stands
 
     async def answer_to(self, id: str) -> RequestAnswer:
-        """The request when it has ended, however long that takes.
+        """Waits until the request has ended, however long that takes, and returns it with its answer.
 
         Raises:
             UnknownReference: there is no such request.
@@ -52,28 +53,29 @@ class Asks(Calls):
     async def cancel_request(
         self, id: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> RequestAnswer:
-        """Takes the agent's own request back.
+        """Cancels the agent's own request, and returns it.
 
         Raises:
             Conflict: it has ended.
-            Refused: somebody else asked it.
+            Refused: another agent made it.
         """
         given = {"id": id, "cancel": True, "text": reason or None}
         return await self._call("request", given, RequestAnswer, once=idempotency_key)
 
     async def requests(self) -> WaitingAnswer:
-        """What waits for the agent, what it asked that is open, and the skills on offer."""
+        """Returns requests that wait for the agent, open requests that it made, and the skills on offer."""
         return await self._call("request", {}, WaitingAnswer)
 
     async def next_request(
         self, *, skills: Sequence[str] | None = None, seconds: float = POLL_SECONDS
     ) -> RequestAnswer | None:
-        """Takes the next request for the agent, under a lease; `None` when none came within `seconds` (0 to 50).
+        """Takes the next request for the agent, under a lease; returns `None` if none came within `seconds` (0 to 50).
 
-        `skills` (at most 16, of a-z 0-9 . _ / -) are offered from now on, in place of the former ones.
+        From now on the agent offers `skills` (at most 16, of a-z 0-9 . _ / -), in place of those it offered
+        before.
 
         Raises:
-            InvalidInput: one that is no skill.
+            InvalidInput: one of them is no valid skill.
         """
         given = {"skills": None if skills is None else list(skills), "seconds": seconds}
         told: Any = await self._call("respond", given, RespondAnswer)
@@ -81,10 +83,10 @@ class Asks(Calls):
         return found if isinstance(found, RequestAnswer) else None
 
     async def take_request(self, id: str, *, idempotency_key: str | None = None) -> RequestAnswer:
-        """Takes one request, under a lease.
+        """Takes one request, under a lease, and returns it.
 
         Raises:
-            Conflict: somebody else has it, or it has ended.
+            Conflict: another agent holds it, or it has ended.
         """
         return await self._call("respond", {"id": id}, RequestAnswer, once=idempotency_key)
 
@@ -97,10 +99,12 @@ class Asks(Calls):
         partial: bool = False,
         idempotency_key: str | None = None,
     ) -> RequestAnswer:
-        """Answers; with `partial` in part, and what follows is added. `lease` is the one the taking gave.
+        """Answers a request, or with `partial` adds a part of the answer, and returns the request.
+
+        `lease` is the number that the call that took the request returned.
 
         Raises:
-            Conflict: the lease is another's by now, or the request has ended.
+            Conflict: the lease is not valid any more, or the request has ended.
         """
         given = {"id": id, "text": text, "lease": lease, "partial": partial or None}
         return await self._call("respond", given, RequestAnswer, once=idempotency_key)
@@ -108,12 +112,12 @@ class Asks(Calls):
     async def decline(
         self, id: str, reason: str, *, lease: int | None = None, idempotency_key: str | None = None
     ) -> RequestAnswer:
-        """Does not answer, and says why; a request by skill goes on to others.
+        """Declines a request with a reason, and returns it; a request by skill goes on to other agents.
 
         Raises:
-            InvalidInput: no reason.
-            Conflict: somebody else has it, or it has ended.
-            Refused: it is not this agent's to answer.
+            InvalidInput: there is no reason.
+            Conflict: another agent holds it, or it has ended.
+            Refused: it is not addressed to this agent.
         """
         given = {"id": id, "text": reason, "lease": lease, "decline": True}
         return await self._call("respond", given, RequestAnswer, once=idempotency_key)

@@ -40,7 +40,8 @@ class BoardClient(BoardAccess):
     """One agent's board on a server.
 
     Calls that change something carry an idempotency key, so that a call repeated after a lost connection
-    applies once. A lost connection is made again; a call gives up after `patience` seconds with `Unreachable`.
+    applies once. The client connects again by itself; a call that gets no answer within `patience` seconds
+    raises `Unreachable`.
     """
 
     def __init__(
@@ -65,16 +66,17 @@ class BoardClient(BoardAccess):
         tool_prefix: str = "",
         patience: float = PATIENCE,
     ) -> BoardClient:
-        """A client of the server at `url`, say `http://127.0.0.1:8420/mcp`, to enter with `async with`.
+        """Returns a client of the server at `url`, such as `http://127.0.0.1:8420/mcp`; enter it with `async with`.
 
-        `token` is the agent's access token, by default that of the environment's BLACKBOARD_TOKEN, where it goes to
-        this machine or over https. It says who the agent is; `agent` is for servers without tokens. `mode` is the
-        generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` say which.
+        `token` is the agent's access token, which says who the agent is. By default it is the environment's
+        BLACKBOARD_TOKEN, sent only to this machine or over https. `agent` is for servers without tokens. `mode`
+        is the generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` choose one.
+        `tool_prefix` is the prefix of the server's tool names.
 
         Raises:
-            InvalidInput: not a name, or the token would go over the network in the clear.
-            Unauthorized: on entering, when the server takes no such token, or asks for one.
-            Unreachable: on entering, when nobody answers.
+            InvalidInput: a name is not valid, or the token would be sent over the network unencrypted.
+            Unauthorized: on entering, if the server refuses the token, or requires one.
+            Unreachable: on entering, if no server answers.
         """
         named = {"X-Blackboard-Agent": name_header(check_agent(agent))} if agent else {}
         sent = {**(headers or {}), **named}
@@ -97,13 +99,13 @@ class BoardClient(BoardAccess):
         tool_prefix: str = "",
         patience: float = PATIENCE,
     ) -> BoardClient:
-        """A client of a server process of its own, started by `command` and ended with the block.
+        """Returns a client of its own server process, which `command` starts; the `async with` block ends it.
 
         The command says who the agent is, as in `["blackboard-mcp", "serve", "--agent", "alice"]`; `agent` must
         be the same name. `env` is added to the few variables that the process inherits.
 
         Raises:
-            Unreachable: on entering, when the process does not answer.
+            Unreachable: on entering, if the process does not answer.
         """
         if not command:
             raise InvalidInput('stdio takes a command, say ["blackboard-mcp", "serve", "--agent", "alice"].')
@@ -125,7 +127,7 @@ class BoardClient(BoardAccess):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends streams, queues, hooks and the connection."""
+        """Closes the board's streams, queues and hooks, and the connection."""
         try:
             await self._leave()
         finally:
@@ -134,7 +136,7 @@ class BoardClient(BoardAccess):
     async def _reach(
         self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
     ) -> A:
-        refuse_monsters(tool, arguments)  # the transport would break on some of them
+        refuse_monsters(tool, arguments)  # the transport would fail on some of them
         meta: dict[str, Any] = {_STRUCTURED: True}
         again = True
         if tool == "wait":
@@ -171,6 +173,7 @@ class BoardClient(BoardAccess):
         return facts
 
     async def _run(self, work: Any, again: bool, what: str) -> Any:
+        """Runs `work` over the connection, and translates the server's refusals; `what` names the call in errors."""
         from mcp.shared.exceptions import MCPError
 
         try:
@@ -189,6 +192,7 @@ class BoardClient(BoardAccess):
 
 
 def _refusal(error: MCPError) -> BlackboardError:
+    """Returns the product's error for a protocol error of the server."""
     facts = error.data if isinstance(error.data, dict) else {}
     more = {k: v for k, v in facts.items() if k not in ("error", "message")}
     return (
@@ -199,6 +203,7 @@ def _refusal(error: MCPError) -> BlackboardError:
 
 
 def _error(result: CallToolResult, facts: Mapping[str, Any] | None) -> BlackboardError:
+    """Returns the product's error for a tool's error result."""
     if facts is None:
         return BlackboardError(" ".join(getattr(part, "text", "") for part in result.content))
     more = {name: value for name, value in facts.items() if name not in ("error", "message")}
@@ -234,6 +239,8 @@ def over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
 
 
 def _over_stdio(command: list[str], env: dict[str, str], mode: str) -> Dial:
+    """Returns a function that starts the command and connects to its standard streams."""
+
     @asynccontextmanager
     async def dial() -> AsyncIterator[Client]:
         from mcp.client import Client

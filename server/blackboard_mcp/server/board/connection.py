@@ -50,6 +50,7 @@ class _Link:
         self._task = asyncio.create_task(self._hold(dial), name="board-connection")
 
     async def _hold(self, dial: Dial) -> None:
+        """Opens the connection, and keeps it until `close` is called or it is lost."""
         try:
             async with dial() as client:
                 self._ready.set_result(client)
@@ -113,6 +114,7 @@ class _Link:
             raise
 
     async def close(self) -> None:
+        """Ends the connection, and waits until it has ended."""
         self._leave.set()
         await asyncio.wait([self._task])
 
@@ -178,6 +180,11 @@ class ServerConnection:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _present(self) -> _Link:
+        """Returns the present connection; a lost one is replaced.
+
+        Raises:
+            StoreClosed: the client is not open.
+        """
         if not self._open:
             raise StoreClosed("The client is not open: use it within `async with`.")
         if self._link is None or self._link.lost:
@@ -214,6 +221,7 @@ def _told(error: BaseException) -> BaseException | None:
 
 
 def _reason(error: BaseException) -> str:
+    """Returns the message of the first error in a group, or its type's name."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__

@@ -22,12 +22,12 @@ class Debates(Calls):
     async def acknowledge(
         self, id: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> DebateAnswer:
-        """Agrees that the answers settle the debate and the item stands; or that one has seen what one watches.
+        """Agrees that the answers settle the debate and the item stands; outside debates, that the agent has seen it.
 
-        `H-17@2`: only if that is the present version.
+        The id `H-17@2` makes the call depend on version 2 being the present one.
 
         Raises:
-            Conflict: nothing is owed, or the item has another version.
+            Conflict: the agent owes nothing, or the item has another version.
             Refused: a critique in the debate has no answer yet.
         """
         return await self._debate("acknowledge", id, idempotency_key, reason=reason or None)
@@ -35,7 +35,7 @@ class Debates(Calls):
     async def vote(
         self, id: str, *, approve: bool = True, reason: str = "", idempotency_key: str | None = None
     ) -> DebateAnswer:
-        """Votes for or against the present version; on a board with a quorum votes close debates.
+        """Votes for or against the present version; on a board with a quorum, votes close debates.
 
         Raises:
             Conflict: no debate is open, or the item has another version than the id names.
@@ -45,32 +45,32 @@ class Debates(Calls):
     async def withdraw(
         self, id: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> DebateAnswer:
-        """Takes the agent's own critique back.
+        """Withdraws the agent's own critique.
 
         Raises:
-            Refused: it is not the agent's own.
+            Refused: it is another agent's.
         """
         return await self._debate("withdraw", id, idempotency_key, reason=reason or None)
 
     async def concede(
         self, id: str, *, reason: str = "", to: str | None = None, idempotency_key: str | None = None
     ) -> DebateAnswer:
-        """Gives up the agent's own item in a debate, or gives it up for the item `to`; it is INVALIDATED for good.
+        """Gives up the agent's own item in a debate, which makes it INVALIDATED for good; the item `to` may replace it.
 
         Raises:
-            Refused: it is another side's.
+            Refused: it is another side's item.
         """
         return await self._debate("concede", id, idempotency_key, reason=reason or None, to=to)
 
     async def decide(
         self, id: str, reason: str, *, outcome: str, to: str | None = None, idempotency_key: str | None = None
     ) -> DebateAnswer:
-        """Decides that the item `stands`, `falls`, or is `amended` to the item `to`.
+        """Decides that the item `stands`, `falls`, or is `amended`; the item `to` replaces it in the last two cases.
 
-        What a critic decides waits until another owner confirms it.
+        A critic's decision waits until another owner confirms it.
 
         Raises:
-            Refused: not this agent's to decide.
+            Refused: this agent may not decide.
         """
         more = {"reason": reason, "outcome": outcome, "to": to}
         return await self._debate("decide", id, idempotency_key, **more)
@@ -78,38 +78,38 @@ class Debates(Calls):
     async def confirm(
         self, id: str, *, outcome: str | None = None, idempotency_key: str | None = None
     ) -> DebateAnswer:
-        """Confirms what another owner decided, with `outcome` only if that was it.
+        """Confirms another owner's decision; with `outcome` only if the decision had this outcome.
 
         Raises:
             Conflict: nobody decided so, or several decided differently.
-            Refused: not this agent's to confirm.
+            Refused: this agent may not confirm.
         """
         return await self._debate("confirm", id, idempotency_key, outcome=outcome)
 
     async def debate(self, id: str) -> DebateAnswer:
-        """The newest debate about the item; `state` is `None` when there never was one."""
+        """Returns the newest debate about the item; its `state` is `None` if there never was one."""
         return await self._debate("status", id, None)
 
     async def watch(self, id: str, *, idempotency_key: str | None = None) -> DebateAnswer:
-        """The agent owes an acknowledgement; the item stays in working memory until it is given."""
+        """Makes the agent owe an acknowledgement; the item stays in working memory until it is given."""
         return await self._debate("watch", id, idempotency_key)
 
     async def unwatch(self, id: str, *, idempotency_key: str | None = None) -> DebateAnswer:
-        """Waives what the agent has yet to acknowledge of the item."""
+        """Waives the acknowledgements that the agent still owes to the item."""
         return await self._debate("unwatch", id, idempotency_key)
 
     async def watch_topic(self, topic: str, *, idempotency_key: str | None = None) -> list[str]:
-        """Debates that open on a topic oblige the agent from now on; the topics it watches.
+        """Makes the agent watch a topic: debates that open on it oblige the agent. Returns all topics that it watches.
 
         A topic is `key:plan:**`, `tag:db`, `type:DECISION` or `thread:H-3`.
         """
         return await self._topic("watch", topic, idempotency_key)
 
     async def unwatch_topic(self, topic: str, *, idempotency_key: str | None = None) -> list[str]:
-        """Ends a standing watch; the topics that are left.
+        """Ends a standing watch, and returns the remaining topics.
 
         Raises:
-            Conflict: the agent does not watch it.
+            Conflict: the agent does not watch the topic.
         """
         return await self._topic("unwatch", topic, idempotency_key)
 

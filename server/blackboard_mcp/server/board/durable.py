@@ -35,7 +35,7 @@ class _Waits(Protocol):
 
 
 class DurableSource:
-    """Events through a named subscription, which is made when first used and kept."""
+    """A source of events by a named subscription, which is created at first use and stays."""
 
     def __init__(self, board: _Waits, filter_: dict[str, Any], name: str) -> None:
         self._board = board

@@ -1,4 +1,4 @@
-"""Following of a board: subscriptions, waiting, and hooks that lose no event."""
+"""Following of a board, as calls for programs: subscriptions, waiting, streams, and hooks that lose no event."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ class Follows(Calls):
     async def subscribe(
         self, filter: Filter | None = None, *, name: str | None = None, idempotency_key: str | None = None
     ) -> SubscriptionAnswer:
-        """A durable place in the log, at the present end; `name` is used once at a time.
+        """Creates a subscription, which is a durable place in the log, at its present end.
+
+        An agent's subscriptions have different names.
 
         Raises:
-            InvalidInput: the filter is none.
+            InvalidInput: the filter is not valid.
         """
         given = {"filter": dict(filter or {}), "name": name}
         return await self._call("subscribe", given, SubscriptionAnswer, once=idempotency_key)
@@ -49,12 +51,12 @@ class Follows(Calls):
         """Ends a subscription.
 
         Raises:
-            UnknownReference: the agent holds none of that name.
+            UnknownReference: the agent has no such subscription.
         """
         await self._call("subscribe", {"unsubscribe": id_or_name}, SubscriptionsAnswer, once=idempotency_key)
 
     async def subscriptions(self) -> list[SubscriptionAnswer]:
-        """Those that the agent holds."""
+        """Returns the agent's subscriptions."""
         return (await self._call("subscribe", {}, SubscriptionsAnswer)).subscriptions
 
     async def wait(
@@ -65,17 +67,18 @@ class Follows(Calls):
         seconds: float = 25.0,
         limit: int = 50,
     ) -> EventsAnswer:
-        """What others did, or none after `seconds` (0 to 50); `limit` 1 to 200.
+        """Waits up to `seconds` (0 to 50) for news by others, and returns at most `limit` (1 to 200) events.
 
-        What asks something of the agent ends the wait at once, other news after `lull_seconds` of quiet. Without
-        `since` it is what the agent was not shown yet; with it, every event after that sequence. With a subscription
-        it is what its filter matches, as soon as there is something: `since` confirms what came up to it; without
-        `since` what is delivered is confirmed at once.
+        News that asks something of the agent ends the wait at once, other news after `lull_seconds` of quiet.
+        Without `since` the result holds events that the agent was not shown yet; with it, every event after
+        that sequence. With a subscription the wait ends with the first events that match its filter: `since`
+        confirms the events up to it, and without `since` the returned events are confirmed at once. If nothing
+        happened, the result has no events.
 
         Raises:
-            InvalidInput: more seconds than there may be.
-            UnknownReference: no such subscription.
-            CursorExpired: the subscription was unused for too long, or `since` is no place of the log.
+            InvalidInput: `seconds` is out of bounds.
+            UnknownReference: there is no such subscription.
+            CursorExpired: the subscription was unused for too long, or `since` is not a place of the log.
         """
         if not 0 <= seconds <= MOST_SECONDS:
             raise InvalidInput(f"seconds is 0 to {MOST_SECONDS}, not {seconds:g}.")
@@ -90,12 +93,12 @@ class Follows(Calls):
         name: str | None = None,
         page: int = PAGE,
     ) -> EventStream:
-        """Events in order, as an async iterator that waits for more.
+        """Returns events in order, as an async iterator that waits for more.
 
-        `page` (1 to 200) is how many are asked for, and confirmed, at a time.
+        `page` (1 to 200) is the number of events that it requests, and confirms, at a time.
 
         Raises:
-            InvalidInput: the filter is none.
+            InvalidInput: the filter is not valid.
         """
         return EventStream(self._reader(filter, since, name, page))
 
@@ -107,10 +110,10 @@ class Follows(Calls):
         since: int | None = None,
         name: str | None = None,
     ) -> EventQueue:
-        """Events for several workers, at most `maxsize` (1 to 200) in memory; what follows waits in the log.
+        """Returns a queue of events for several workers; at most `maxsize` (1 to 200) are in memory at a time.
 
         Raises:
-            InvalidInput: the filter is none.
+            InvalidInput: the filter is not valid.
         """
         reader = self._reader(filter, since, name, maxsize)
         await self._start(reader)
@@ -126,13 +129,13 @@ class Follows(Calls):
         on_error: OnError | None = None,
         page: int = PAGE,
     ) -> Hook:
-        """Calls `callback(event)` for each event from now on, until the hook or the board is closed.
+        """Calls `callback(event)` for each event from now on, until the hook or the board is closed; returns the hook.
 
-        A callback that raises is called again with the same event; `on_error(event, error, attempt)` is told,
-        and passes the event over by returning `True`.
+        A callback that raises is called again with the same event. Before that, `on_error(event, error,
+        attempt)` is called; if it returns `True`, the event is skipped.
 
         Raises:
-            InvalidInput: the filter is none.
+            InvalidInput: the filter is not valid.
         """
         reader = self._reader(filter, since, name, page)
         await self._start(reader)
@@ -141,6 +144,7 @@ class Follows(Calls):
         return hook
 
     def _reader(self, filter_: Filter | None, since: int | None, name: str | None, page: int) -> Reader:
+        """Returns a new reader of events, which ends with the board."""
         given = dict(filter_ or {})
         condition = parse_event_filter(given)
         if name is not None and since is not None:

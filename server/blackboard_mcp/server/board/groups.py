@@ -27,9 +27,10 @@ from .following import Filter
 class Worker:
     """One worker of a group: `async for job in worker`, each job under a lease.
 
-    A job is acknowledged when the next is asked for, or when the `async with` block ends without an exception;
-    with one it is failed, and handed out again, until it is a dead letter. A worker that dies loses its jobs
-    when the lease ends. One task at a time may iterate.
+    A job is acknowledged when the next one is requested, or when the `async with` block ends without an
+    exception. If the block ends with an exception, the job has failed and is delivered again, until it has no
+    attempts left and becomes a dead letter. If a worker dies, its jobs go to others when the lease ends. Only
+    one task at a time may iterate.
     """
 
     def __init__(
@@ -81,16 +82,16 @@ class Worker:
         return self._current
 
     async def fail(self, why: str) -> None:
-        """The job in hand could not be done: it is handed out again, with the reason."""
+        """Marks the current job as failed, with the reason; it is delivered again."""
         self._settle_later(why)
         await self._turn(limit=0, seconds=0)
 
     def settled(self) -> None:
-        """The job in hand was acknowledged by a transaction (`Transaction.acknowledge`): that is all there is to do."""
+        """Tells the worker that a transaction acknowledged the current job (`Transaction.acknowledge`)."""
         self._current = None
 
     async def extend(self) -> None:
-        """Begins the lease of the job in hand, and of those that wait behind it, anew.
+        """Restarts the lease of the current job, and of the jobs that wait behind it.
 
         Raises:
             Conflict: the lease had ended.
@@ -101,10 +102,10 @@ class Worker:
             await self._board._call("consume", given, WorkAnswer)
 
     async def aclose(self) -> None:
-        """Settles what is done, and gives the rest back, which counts as no attempt. Twice is safe.
+        """Settles finished jobs and gives the others back, which counts as no attempt. A second call does nothing.
 
         Raises:
-            Conflict: a lease had ended, and what was held under it may have gone to another worker.
+            Conflict: a lease had ended, and another worker may have its jobs.
         """
         self._done()
         self._ended = True
@@ -119,11 +120,13 @@ class Worker:
                 await self._board._call("consume", given, WorkAnswer)
 
     def _done(self) -> None:
+        """Marks the current job for acknowledgement in the next call."""
         if self._current is not None:
             self._ack.append(self._current.handle)
             self._current = None
 
     def _settle_later(self, why: str) -> None:
+        """Marks the current job as failed in the next call, with the reason."""
         if self._current is None:
             raise InvalidInput("There is no job in hand. Nothing was changed.")
         self._fail[self._current.handle] = (why or "no reason given")[:MAX_WHY]
@@ -155,35 +158,36 @@ class Groups(Calls):
         lease_seconds: float = LEASE_SECONDS,
         limit: int = 1,
     ) -> Worker:
-        """A worker of a group, to enter with `async with`; `filter` makes the group where it is not there.
+        """Returns a worker of a group; enter it with `async with`.
 
-        A new group begins at the present end of the log. `lease_seconds` (1 to 3,600) is how long a job is
-        this worker's; `limit` (1 to 50) how many it takes at a time.
+        `filter` creates the group if it does not exist.
+        A new group begins at the present end of the log. `lease_seconds` (1 to 3,600) is the time for which a
+        job belongs to this worker; `limit` (1 to 50) is the number of jobs that it takes at a time.
 
         Raises:
-            InvalidInput: a number out of its bounds.
+            InvalidInput: a number is out of bounds.
         """
         if not 1 <= limit <= MAX_TAKEN:
             raise InvalidInput(f"A worker takes 1 to {MAX_TAKEN} jobs at a time, not {limit}.")
         return Worker(self, group, filter, lease_seconds=lease_seconds, limit=limit)
 
     async def groups(self) -> list[WireGroup]:
-        """The groups of the board, with what is before each, by name."""
+        """Returns the groups of the board, by name, with the numbers of events that wait or are in flight."""
         return (await self._call("consume", {}, GroupsAnswer)).groups
 
     async def dead_letters(self, group: str, *, after: str | None = None) -> list[WireDeadLetter]:
-        """What was handed out as often as the group allows, at most 50, after the handle `after`."""
+        """Returns at most 50 dead letters, which have no attempts left, after the handle `after`."""
         given = {"group": group, "op": "dead", "ids": None if after is None else [after]}
         return (await self._call("consume", given, DeadLettersAnswer)).dead
 
     async def retry_dead(self, group: str, handles: Sequence[str]) -> None:
-        """Dead letters are handed out again."""
+        """Makes dead letters wait for delivery again."""
         await self._call("consume", {"group": group, "op": "retry", "ids": list(handles)}, GroupDoneAnswer)
 
     async def drop_dead(self, group: str, handles: Sequence[str]) -> None:
-        """Dead letters are done with."""
+        """Deletes dead letters."""
         await self._call("consume", {"group": group, "op": "drop", "ids": list(handles)}, GroupDoneAnswer)
 
     async def end_group(self, group: str) -> None:
-        """Ends a group that the agent made; what is in flight or dead is forgotten."""
+        """Ends a group that the agent created, with its deliveries and dead letters."""
         await self._call("consume", {"group": group, "op": "end"}, GroupDoneAnswer)

@@ -25,11 +25,11 @@ OnError = Callable[[WireEvent, Exception, int], bool | None]
 
 
 class Hook:
-    """A callback that is called for each event, in order, by a task of its own.
+    """A callback that its own task calls for each event, in order.
 
     A callback that raises is called again with the same event after 0.1 s, then 0.2 s, up to 30 s, until it
-    returns: nothing is passed over unless `on_error` says so. Each failure is logged. Other hooks go on. A
-    plain function runs in the event loop, so it must be quick; one that is slow belongs into a coroutine.
+    returns; only `on_error` can skip an event. Each failure is logged. Other hooks are not affected. A plain
+    function runs in the event loop, so it must be quick; slow work belongs in a coroutine.
     """
 
     def __init__(self, reader: Reader, callback: Callback, on_error: OnError | None) -> None:
@@ -49,14 +49,16 @@ class Hook:
 
     @property
     def lag(self) -> int:
-        """How far the log went beyond `place` when it was last read."""
+        """The number of sequences by which the log was ahead of `place` when last read."""
         return self._reader.lag
 
     @property
     def running(self) -> bool:
+        """Whether the hook still handles events."""
         return not self._task.done()
 
     async def _run(self) -> None:
+        """Takes events and delivers them, until the reader is closed."""
         pause = FIRST_PAUSE
         try:
             while True:
@@ -77,6 +79,7 @@ class Hook:
             logger.exception("a hook ended at %d", self._reader.place)
 
     async def _deliver(self, event: WireEvent) -> None:
+        """Calls the callback with the event until it returns, or `on_error` skips the event."""
         pause, attempt = FIRST_PAUSE, 0
         while True:
             try:
@@ -104,6 +107,7 @@ class Hook:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _told(self, event: WireEvent, failure: Exception, attempt: int) -> bool:
+        """Calls `on_error`, and tells whether it skips the event."""
         if self._on_error is None:
             return False
         try:
@@ -121,7 +125,7 @@ class Hook:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends the hook; a callback under way is cancelled, and its event is not done. Twice is safe."""
+        """Ends the hook and cancels a running callback, whose event is not done. A second call does nothing."""
         if self._task is not asyncio.current_task():
             self._task.cancel()
             await asyncio.wait([self._task])

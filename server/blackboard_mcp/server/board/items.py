@@ -51,9 +51,9 @@ class Post(TypedDict, total=False):
 
 
 class Query:
-    """Items of a query, newest first, as an async iterator that asks for page after page.
+    """Items of a query, newest first, as an async iterator that requests page after page.
 
-    What is posted meanwhile is not in later pages. It holds at most one page in memory.
+    Items posted meanwhile are not in later pages. It holds at most one page in memory.
     """
 
     def __init__(self, ask: Callable[[str | None], Awaitable[ItemsAnswer]]) -> None:
@@ -73,14 +73,14 @@ class Query:
         return self._page.popleft()
 
     async def page(self) -> ItemsAnswer:
-        """The next page as the board answers it; after the last one the first again."""
+        """Returns the next page of the query; after the last page it begins again with the first."""
         answer = await self._ask(self._cursor)
         self._cursor = answer.cursor
         self._more = answer.cursor is not None
         return answer
 
     async def all(self) -> list[WireItem]:
-        """What is left of it, as a list."""
+        """Returns all remaining items as a list."""
         return [item async for item in self]
 
 
@@ -105,16 +105,18 @@ class Items(Calls):
         agree: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> WireItem:
-        """Posts an item, a version of an entry (`key`), or a change of an item (`id`); the item as it stands.
+        """Posts an item, a version of an entry (`key`), or a change of an item (`id`); returns the item.
 
-        `type` is FACT unless given; `importance` 1 to 5. `expected_version` 0 means that the entry must not
-        exist. The same `idempotency_key` applies once. `agree` names agents who are asked to agree to the item, or
-        `all` who are there, with a number that suffices; `agreement` of the item says who did.
+        `type` is FACT unless given; `importance` is 1 to 5. `expected_version` 0 means that the entry must not
+        exist. Calls with the same `idempotency_key` apply once. `agree` names agents who are asked to agree to
+        the item, or `all` who are present, and may contain the number of agreements that suffice; the item's
+        `agreement` says who agreed.
 
         Raises:
-            InvalidInput: the words are off; `UnknownReference` when an edge or id names nothing.
-            Conflict: the entry or item is not at `expected_version`; `facts["current_version"]` is where it is.
-            Refused: the board takes no such post.
+            InvalidInput: an argument is not valid.
+            UnknownReference: an edge or id names an item that does not exist.
+            Conflict: the entry or item is not at `expected_version` but at `facts["current_version"]`.
+            Refused: the board does not accept such a post.
         """
         given: dict[str, Any] = {
             "text": text,
@@ -135,7 +137,7 @@ class Items(Calls):
         return answer.items[0]
 
     async def post_all(self, posts: Iterable[Post], *, idempotency_key: str | None = None) -> PostAnswer:
-        """Posts all of them, at most 100, or none; the items stand in the order of the posts.
+        """Posts all of them, at most 100, or none; returns the items in the order of the posts.
 
         Raises:
             InvalidInput, Conflict, Refused: as `post`; nothing was changed.
@@ -153,14 +155,14 @@ class Items(Calls):
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> WireItem:
-        """Deletes an entry by its key, or by `id`: its tombstone, which is the next version.
+        """Deletes an entry by its key or `id`, and returns its tombstone, which is the next version.
 
-        Former versions stay readable, and posting to the key goes on with the version after the tombstone.
+        Former versions stay readable. The next post to the key gets the version after the tombstone's.
 
         Raises:
             UnknownReference: there is no such entry.
             Conflict: it is not at `expected_version`.
-            Refused: a debate or another guard holds it.
+            Refused: it is protected, for example by a debate.
         """
         return await self.post(
             key=key,
@@ -171,13 +173,16 @@ class Items(Calls):
         )
 
     async def read(self, ids: Sequence[str] = (), keys: Sequence[str] = ()) -> ItemsAnswer:
-        """Whole items by id (`H-17`, `H-17@2`) and entries by key, at most 100 of each; what is not there is named."""
+        """Returns whole items by id (`H-17`, `H-17@2`) and entries by key, at most 100 of each.
+
+        `missing` of the answer names those that do not exist.
+        """
         if not ids and not keys:
             raise InvalidInput("read takes ids or keys; view() is what the agent sees of the board.")
         return await self._call("read", {"ids": _listed(ids), "keys": _listed(keys)}, ItemsAnswer)
 
     async def get(self, key: str) -> WireItem:
-        """The entry at `key` (or `key@2`: that version).
+        """Returns the entry at `key`; with `key@2` its version 2.
 
         Raises:
             UnknownReference: there is none, or it was deleted.
@@ -188,12 +193,12 @@ class Items(Calls):
         return found
 
     async def find(self, key: str) -> WireItem | None:
-        """The entry at `key`, `None` when there is none or it was deleted."""
+        """Returns the entry at `key`, or `None` if there is none or it was deleted."""
         found = await self.read(keys=[key])
         return found.items[0] if found.items else None
 
     async def item(self, id: str) -> WireItem:
-        """The item of that id, wherever it lives; `H-17@2` is one version of it.
+        """Returns the item with that id, in working memory or archived; `H-17@2` is its version 2.
 
         Raises:
             UnknownReference: there is no such item.
@@ -204,10 +209,11 @@ class Items(Calls):
         return found.items[0]
 
     async def versions(self, key: str | None = None, *, id: str | None = None) -> list[WireItem]:
-        """Every version of an entry or item, the first one first. A deleted one is asked for by `id`.
+        """Returns every version of an entry or item, oldest first. Pass the `id` of an entry that was deleted.
 
         Raises:
-            UnknownReference: there is no such thing.
+            InvalidInput: neither or both of key and id are given.
+            UnknownReference: there is no such item.
         """
         if (key is None) == (id is None):
             raise InvalidInput(
@@ -237,10 +243,11 @@ class Items(Calls):
         before: datetime | None = None,
         page: int = PAGE,
     ) -> Query:
-        """Items for which everything given holds, newest first: `async for item in board.query(tags=["db"])`.
+        """Returns items that match all conditions, newest first: `async for item in board.query(tags=["db"])`.
 
-        `text`: every word of it occurs. `key` is a glob, `*` within a segment and `**` across. `zone` is `working`
-        (unless given), `archive` or `all`. `page` is how many are asked for at a time, 1 to 200.
+        `text` means that every word of it occurs in the item. `key` is a glob: `*` matches within a segment,
+        `**` across segments. `zone` is `working` (the default), `archive` or `all`. `page` (1 to 200) is the
+        number of items requested at a time.
         """
         given = {
             "text": text,
@@ -277,10 +284,10 @@ class Items(Calls):
         neighbours: bool = False,
         restore: bool = False,
     ) -> SearchAnswer:
-        """What left working memory, best first, by meaning and words; newest first without `text`.
+        """Returns archived items, best match first, by meaning and words; without `text`, newest first.
 
-        `limit` is 1 to 100. `neighbours` adds what stands around the hits in their threads. `restore` brings the
-        hits back to working memory. `mode` of the answer says what answered.
+        `limit` is 1 to 100. `neighbours` adds the items before and after each hit in its thread. `restore`
+        brings the hits back to working memory. `mode` of the answer says which kind of search found them.
         """
         given = {
             "text": text,
@@ -297,32 +304,32 @@ class Items(Calls):
         return await self._call("query_archive", given, SearchAnswer)
 
     async def view(self, budget: int | None = None) -> ViewAnswer:
-        """The board as the agent sees it, as text of at most `budget` tokens (1,500 unless given)."""
+        """Returns the board as the agent sees it, as text of at most `budget` tokens (1,500 unless given)."""
         return await self._call("read", {"budget": budget}, ViewAnswer)
 
     async def explain(self, ids: Sequence[str] = (), keys: Sequence[str] = ()) -> ExplainAnswer:
-        """What protects each item, what would take it and when, or why it left; at most 20 in all."""
+        """Explains what protects each item, when it would leave, or why it left; at most 20 items in all."""
         given = {"ids": _listed(ids) or None, "keys": _listed(keys) or None, "explain": True}
         return await self._call("read", given, ExplainAnswer)
 
     async def changes(self, since: int) -> EventsAnswer:
-        """Events after a sequence, at most 200, without waiting; `cursor` is where to go on.
+        """Returns at most 200 events after a sequence, without waiting; `cursor` is the place to continue from.
 
         Raises:
-            CursorExpired: `since` is no place of the log.
+            CursorExpired: `since` is not a place of the log.
         """
         return await self._call("read", {"since": since}, EventsAnswer)
 
     async def agents(self) -> list[AgentInfo]:
-        """Who ever did something on the board, by name."""
+        """Returns the agents that were ever active on the board, by name."""
         return _AGENTS.validate_python((await self._figures("agents"))["agents"])
 
     async def boards(self) -> BoardsAnswer:
-        """The boards that the agent may read; `default` is the one that calls over MCP mean which name none."""
+        """Returns the boards that the agent may read; `default` is the one for MCP calls that name no board."""
         return BoardsAnswer.model_validate(await self._figures("boards"))
 
     async def statistics(self) -> StatisticsAnswer:
-        """Figures of the board as the agent may know them."""
+        """Returns figures of the board, as far as the agent may know them."""
         return StatisticsAnswer.model_validate(await self._figures("stats"), extra="ignore")
 
 
@@ -332,10 +339,16 @@ def _word(value: str | None) -> str | None:
 
 
 def _listed(values: Sequence[str] | None) -> list[str] | None:
+    """Returns the texts as a list, or `None`.
+
+    Raises:
+        InvalidInput: a single text was given.
+    """
     if isinstance(values, str):
         raise InvalidInput(f"A list of texts is wanted, not the text '{values[:40]}'. Nothing was changed.")
     return None if values is None else [str(value) for value in values]
 
 
 def _plain(value: Any) -> Any:
+    """Returns the plain string of an enumeration's member; other values are returned unchanged."""
     return str(value) if isinstance(value, str) else value

@@ -30,10 +30,10 @@ _LONG = 3_600.0
 
 
 class Board(BoardAccess):
-    """One agent's board, in this process.
+    """One agent's board, in this process; `Board.open` creates it.
 
-    `Board.open` makes one; several may be open on one data folder, in one process or in several, and hear of
-    each other's changes at once. Upkeep (pruning, expiry, the archive's index) runs while it is open.
+    Several may be open on one data folder, in one process or in several, and learn of each other's changes at
+    once. Pruning, expiry and the archive's index run while it is open.
     """
 
     def __init__(self, agent: str, name: str, opening: _Opening) -> None:
@@ -54,30 +54,30 @@ class Board(BoardAccess):
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> Board:
-        """A board to enter with `async with`; it comes into being when it is not there.
+        """Returns a board to be entered with `async with`, which creates it if it does not exist.
 
-        `data` is the folder that a server would be given as `--data`; without it everything lives in memory
-        and ends with the block. `settings` are those of a server by name, say `{"target_tokens": 12000}`;
-        neither environment nor files are looked at.
+        `data` is the folder that a server gets as `--data`; without it everything is in memory and ends with
+        the block. `settings` are a server's settings by name, such as `{"target_tokens": 12000}`; environment
+        and files are ignored.
 
         Raises:
-            InvalidInput: a name or a setting is none.
-            StoreDamaged, StoreTooNew: on entering, when the file cannot be used.
+            InvalidInput: a name or a setting is not valid.
+            StoreDamaged, StoreTooNew: on entering, if the file cannot be used.
         """
         return cls(agent, name, _Opening(name, data, dict(settings or {}), clock))
 
     @classmethod
     def within(cls, opened: Installation, *, agent: str, name: str) -> Board:
-        """A board of an installation that somebody else opened and will close."""
+        """Returns a board of an installation that the caller opened and will close."""
         return cls(agent, name, _Given(opened))
 
     def as_agent(self, agent: str, *, name: str | None = None) -> Board:
-        """The same installation for another agent, or another board of it, until this one is closed.
+        """Returns the board for another agent, or another board of the same installation, until this one is closed.
 
-        A board that is not there comes into being with the first post.
+        A board that does not exist is created by the first post.
 
         Raises:
-            InvalidInput: not a name.
+            InvalidInput: the name is not valid.
         """
         other = Board(agent, name or self.name, self._opening)
         self._others.add(other)
@@ -95,7 +95,7 @@ class Board(BoardAccess):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends streams, queues and hooks, those of other agents on it too, and closes what it opened."""
+        """Closes streams, queues and hooks, the boards from `as_agent`, and what `open` opened."""
         try:
             await asyncio.gather(self._leave(), *(other.aclose() for other in list(self._others)))
         finally:

@@ -79,6 +79,7 @@ class Reader:
 
     @property
     def closed(self) -> bool:
+        """Whether the reader was closed."""
         return self._closed
 
     async def start(self) -> None:
@@ -92,6 +93,7 @@ class Reader:
             await self._begin()
 
     async def _begin(self) -> int:
+        """Returns the sequence up to which the log was read; the first call asks the source where to begin."""
         if self._read_to is None:
             self._confirmed = await self._source.start(self._since)
             self._read_to = self._confirmed
@@ -117,6 +119,7 @@ class Reader:
             raise
 
     async def _next(self) -> WireEvent:
+        """Returns the next event, and requests a page when none is left in memory."""
         while True:
             if self._held:
                 event = self._held.popleft()
@@ -162,5 +165,5 @@ class Reader:
                     await self._source.confirm(place)
                 await self._source.close()
         except (BlackboardError, TimeoutError) as error:
-            # What is not confirmed comes again, as after a crash.
+            # Events that are not confirmed come again, as after a crash.
             logger.warning("a stream was closed without its last word: %s", error or "no answer in time")

@@ -1,4 +1,4 @@
-"""Stewards' calls, which concern a board as a whole."""
+"""Calls for stewards, which concern a board as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Stewards(Calls):
     """
 
     async def core(self) -> CoreAnswer:
-        """The part of the board that is never pruned, with its version."""
+        """Returns the core, which is the part of the board that is never pruned, with its version."""
         return await self._call("core", {}, CoreAnswer)
 
     async def set_core(
@@ -29,12 +29,12 @@ class Stewards(Calls):
         flags: Mapping[str, bool] | None = None,
         idempotency_key: str | None = None,
     ) -> CoreAnswer:
-        """The core with what is given replaced, if it is at `expected_version` (0 at first).
+        """Replaces the given parts of the core, if it is at `expected_version` (0 at first); returns the new core.
 
         Raises:
             Conflict: the core is at another version.
             Forbidden: the agent may not do that.
-            Refused: the core would outgrow its cap.
+            Refused: the core would become too large.
         """
         given = {
             "expected_version": expected_version,
@@ -45,7 +45,7 @@ class Stewards(Calls):
         return await self._call("core", given, CoreAnswer, once=idempotency_key)
 
     async def info(self) -> BoardAnswer:
-        """The board's figures and settings, as the agent may know them."""
+        """Returns the board's figures and settings, as far as the agent may know them."""
         return await self._call("board", {}, BoardAnswer)
 
     async def change(
@@ -58,13 +58,15 @@ class Stewards(Calls):
         members: Mapping[str, str | None] | None = None,
         idempotency_key: str | None = None,
     ) -> BoardAnswer:
-        """Changes the board at once: `settings` are those of the reference, say `{"target_tokens": 12000}`;
-        `members` are agents with the role that the board gives them, `None` for none of its own.
+        """Changes the board, in one step, and returns it.
+
+        `settings` are those of the reference, such as `{"target_tokens": 12000}`. `members` maps agents to the
+        roles that the board itself gives them, or `None` to take a role away.
 
         Raises:
-            InvalidInput: an unknown setting, or values that do not go together.
-            Conflict: the lifecycle does not lead there.
-            Forbidden: the agent may not do that, or not give as much.
+            InvalidInput: a setting is unknown, or values contradict each other.
+            Conflict: the board's lifecycle does not allow that move.
+            Forbidden: the agent may not do that, or may not give that role.
         """
         given = {
             "title": title,
@@ -76,5 +78,5 @@ class Stewards(Calls):
         return await self._call("board", given, BoardAnswer, once=idempotency_key)
 
     async def prune(self, *, dry_run: bool = False) -> PruneAnswer:
-        """Prunes down to the low-water mark now; with `dry_run` only says what would go and why."""
+        """Prunes down to the low-water mark now; with `dry_run` it only says what would leave, and why."""
         return await self._call("prune", {"dry_run": dry_run}, PruneAnswer)

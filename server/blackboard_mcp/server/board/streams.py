@@ -14,9 +14,9 @@ from .reader import Reader
 class EventStream:
     """Events in order: `async for event in board.events({"type": "CRITIQUE"})`.
 
-    It begins where `async with` is entered, or with the first step. An event is done when the next one is
-    asked for, or when the `async with` block ends without an exception; a durable stream delivers again what
-    was not done. One task at a time may iterate. An exception leaves it usable: iterating goes on.
+    It begins on entering with `async with`, or with the first step. An event is done when the next one is
+    requested, or when the `async with` block ends without an exception; a durable stream delivers events again
+    that were not done. Only one task at a time may iterate. After an exception, iterating can continue.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -25,12 +25,12 @@ class EventStream:
 
     @property
     def place(self) -> int:
-        """The sequence up to which everything is done; `since` for a stream that goes on from here."""
+        """The sequence up to which everything is done; 0 before the stream begins."""
         return self._reader.place
 
     @property
     def lag(self) -> int:
-        """How far the log went beyond `place` when it was last read."""
+        """The number of sequences by which the log was ahead of `place` when last read."""
         return self._reader.lag
 
     async def __aenter__(self) -> Self:
@@ -56,21 +56,22 @@ class EventStream:
         return event
 
     def _finish(self) -> None:
+        """Marks the current event as done."""
         if self._last is not None:
             self._reader.done(self._last)
             self._last = None
 
     async def aclose(self) -> None:
-        """Ends the iteration, also for a task that waits in it. The event in hand is not done."""
+        """Ends the iteration, also for a task that waits in it. The current event is not done."""
         await self._reader.aclose()
 
 
 class EventQueue:
     """Events for workers: `event = await queue.get()`, then `queue.done(event)`.
 
-    It holds at most `maxsize` events; what is not asked for yet stays in the log, and nothing is dropped.
-    Several tasks may get: each event goes to one of them. A durable queue delivers again, after a crash, what
-    was not done, and reads on when all it gave out is done. Iterating it does both.
+    It holds at most `maxsize` events; later ones stay in the log, so none is lost. Several tasks may call
+    `get`: each event goes to one of them. A durable queue requests more events when all it gave out are done,
+    and after a crash delivers again those that were not. Iterating over it calls both methods.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -83,15 +84,15 @@ class EventQueue:
 
     @property
     def lag(self) -> int:
-        """How far the log went beyond `place` when it was last read."""
+        """The number of sequences by which the log was ahead of `place` when last read."""
         return self._reader.lag
 
     def qsize(self) -> int:
-        """How many events are in memory and wait to be got."""
+        """Returns the number of events in memory that `get` has not returned yet."""
         return self._reader.held
 
     async def get(self) -> WireEvent:
-        """The next event, as soon as there is one.
+        """Waits for the next event, and returns it.
 
         Raises:
             StoreClosed: the queue is closed.
@@ -102,7 +103,7 @@ class EventQueue:
         return event
 
     def done(self, event: WireEvent) -> None:
-        """The event was worked off. It only matters for a durable queue, and calling it twice is safe."""
+        """Marks an event as done, which only matters for a durable queue. A second call does nothing."""
         self._reader.done(event)
 
     async def __aenter__(self) -> Self:
@@ -117,5 +118,5 @@ class EventQueue:
         return EventStream(self._reader)
 
     async def aclose(self) -> None:
-        """Ends the queue, also for tasks that wait in it. What was got and is not done is not confirmed."""
+        """Ends the queue, also for tasks that wait in it. Events that are not done are not confirmed."""
         await self._reader.aclose()

@@ -14,7 +14,7 @@ from .transactions import Transacts
 class BoardAccess(Items, Transacts, Debates, Follows, Groups, Asks, Stewards):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 
-    `agent` and `name` say whose and which; `seq` is the board's sequence as the last answer told it.
-    Everything answered is a frozen value. Errors are those of `blackboard_mcp.protocols.errors`; after one
-    nothing was changed. Every call may be cancelled: it then happened whole or not at all.
+    `agent` is the agent's name, `name` the board's, and `seq` the board's highest sequence in any answer so
+    far. All answers are frozen values. Errors are those of `blackboard_mcp.protocols.errors`; a call that
+    raises one changed nothing. A cancelled call has applied either as a whole or not at all.
     """

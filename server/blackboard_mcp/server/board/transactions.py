@@ -1,4 +1,4 @@
-"""Transactions for programs: reads are recorded, and writes are held back until the block ends."""
+"""Transactions for programs: reads are recorded, and writes wait until the block ends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MOST_MATCHING = 1_000
 class Transaction:
     """Reads and writes of one board, applied all or nothing when the block ends without an exception.
 
-    Whatever is read through it must still be so then, absences included, and nothing may have come to match a
-    glob. Writes take effect with the commit, in order; reads do not see them. A write is named `$1`, `$2` … in
-    edges and debates of the same transaction.
+    At the commit, everything that was read must be unchanged: missing items must still be missing, and no
+    further entry may match a glob. Writes are applied at the commit, in order; reads do not see them. `$1`,
+    `$2` … stand for the writes in edges and debates of the same transaction.
     """
 
     def __init__(self, board: Calls) -> None:
@@ -47,7 +47,7 @@ class Transaction:
     # Reading
 
     async def get(self, key: str) -> WireItem | None:
-        """The entry at `key`, `None` when there is none.
+        """Returns the entry at `key`, or `None` if there is none.
 
         Raises:
             InvalidInput: the key was written in this transaction.
@@ -60,17 +60,17 @@ class Transaction:
         return found.items[0] if found.items else None
 
     async def item(self, id: str) -> WireItem | None:
-        """The item of that id, `None` when there is none."""
+        """Returns the item with that id, or `None` if there is none."""
         number = parse_ref(id).number
         found = await self._board._call("read", {"ids": [str(number)]}, ItemsAnswer)
         self._note(str(number), {"seq": found.seq} if found.items else 0)
         return found.items[0] if found.items else None
 
     async def matching(self, glob: str) -> list[WireItem]:
-        """Every entry whose key matches, in every zone, newest first; at most 1,000.
+        """Returns every entry whose key matches, in every zone, newest first; at most 1,000.
 
         Raises:
-            InvalidInput: not a glob, or more match.
+            InvalidInput: the glob is not valid, or more entries match.
         """
         if "*" not in check_glob(glob):
             found = await self.get(glob)
@@ -89,6 +89,7 @@ class Transaction:
                 raise InvalidInput(f"More than {_MOST_MATCHING:,} entries match '{glob}': too many here.")
 
     async def _page(self, glob: str, cursor: str | None) -> ItemsAnswer:
+        """Returns a page of the entries that match the glob."""
         wanted = {"key": glob, "zone": "all", "limit": _PAGE, "cursor": cursor}
         return await self._board._call("query", wanted, ItemsAnswer)
 
@@ -99,25 +100,25 @@ class Transaction:
     # Writing
 
     def put(self, key: str, text: str, **fields: Any) -> str:
-        """Writes a version of the entry at `key`; `fields` are those of `post`. Its name here, say `$1`."""
+        """Writes a version of the entry at `key`, with `fields` of `post`; returns the write's name, such as `$1`."""
         self._written.add(check_key(key))
         return self._write({"key": key, "text": text, **fields})
 
     def post(self, text: str, **fields: Any) -> str:
-        """Posts an item; its name here, say `$1`, for `edges={"supports": ["$1"]}`."""
+        """Posts an item; returns the write's name, such as `$1`, for `edges={"supports": ["$1"]}`."""
         return self._write({"text": text, **fields})
 
     def change(self, id: str, **fields: Any) -> str:
-        """Changes an item: `status`, `tags`, `importance` …, or its `text`."""
+        """Changes fields of an item, such as `status`, `tags`, `importance` or `text`; returns the write's name."""
         return self._write({"id": id, **fields})
 
     def add(self, key: str, amount: int | float, **fields: Any) -> str:
-        """Adds to the number that the entry at `key` holds, whoever else adds to it. Its name here, say `$1`."""
+        """Adds to the number in the entry at `key`, even if others add to it too; returns the write's name."""
         self._written.add(check_key(key))
         return self._write({"key": key, "add": amount, **fields})
 
     def acknowledge(self, group: str, *handles: str) -> None:
-        """Acknowledges what `consume` gave, in the same commit; of one group in a transaction.
+        """Acknowledges deliveries of a consumer group in the same commit; only one group for each transaction.
 
         Raises:
             InvalidInput: another group was named before.
@@ -144,7 +145,7 @@ class Transaction:
         outcome: str | None = None,
         to: str | None = None,
     ) -> None:
-        """Does one thing in the debate about an item: `op` is one of the tool's but status."""
+        """Makes one call in the debate about an item; `op` is one of the debate tool's, except `status`."""
         given = {
             **{"op": op, "id": id, "reason": reason, "watchers": list(watchers)},
             **{"approve": approve, "outcome": outcome, "to": to},
@@ -153,11 +154,17 @@ class Transaction:
         self._debates.append({name: value for name, value in given.items() if value not in (None, "", [])})
 
     def _write(self, fields: dict[str, Any]) -> str:
+        """Adds a write, and returns its name."""
         self._going_on()
         self._writes.append({name: _plain(value) for name, value in fields.items() if value is not None})
         return f"${len(self._writes)}"
 
     def _going_on(self) -> None:
+        """Checks that the transaction has not ended.
+
+        Raises:
+            InvalidInput: it has.
+        """
         if self._ended:
             raise InvalidInput("This transaction has ended; begin another.")
 
@@ -176,10 +183,11 @@ class Transaction:
         await self.commit()
 
     async def commit(self) -> None:
-        """Applies what was written if everything that was read still stands; the end of the block does it.
+        """Applies the writes if everything that was read is unchanged; the end of the block calls it.
 
         Raises:
-            Conflict: `facts["moved"]` names what moved, with its version now; nothing was changed.
+            Conflict: something changed; `facts["moved"]` maps its name to the present version. Nothing was
+                changed.
         """
         self._going_on()
         self._ended = True
@@ -194,21 +202,21 @@ class Transacts(Calls):
     """Calls to read and write all or nothing. A server needs `--tools core,admin` for them."""
 
     def transaction(self) -> Transaction:
-        """A block whose writes are applied at its end: `async with board.transaction() as tx`.
+        """Returns a block whose writes are applied at its end: `async with board.transaction() as tx`.
 
         Raises:
-            Conflict: at the end of the block, when something that was read moved; nothing was changed.
+            Conflict: at the end of the block, if something that was read changed; nothing was changed.
         """
         return Transaction(self)
 
     async def transact(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = ATTEMPTS) -> T:
-        """Runs `work(tx)` and commits, again while what it read moves under it; what its last run returned.
+        """Runs `work(tx)` and commits; runs it again if what it read changed. Returns the last run's result.
 
-        `work` may run up to `attempts` times, so it must do nothing else that matters. What it raises ends it
-        with nothing changed.
+        `work` may run up to `attempts` times, so it must have no other effects. If it raises, nothing is
+        changed.
 
         Raises:
-            Conflict: something it read moved in each of the runs.
+            Conflict: something that `work` read changed in each of the runs.
         """
         if attempts < 1:
             raise InvalidInput("attempts must be at least 1. Nothing was changed.")
