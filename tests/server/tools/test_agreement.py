@@ -160,14 +160,14 @@ CLOSES = 'if that solves B-1: post(id="B-1", status="RESOLVED")'
 
 async def test_who_decides_on_a_problem_has_the_call_that_closes_it(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
-    await ada.post("Checkout fails.", "PROBLEM")
+    await ada.post("Checkout fails.", "PROBLEM", tags=["shop"])
     about = {"derived_from": ["B-1"]}
     said = await ben.say("post", text="The pool did it.", type="DECISION", edges=about)
     assert f"B-1 stays open; {CLOSES}" in said.splitlines()
     for agent in (ada, ben):
-        assert f"0s, decided in D-2 ({CLOSES}): Checkout fails." in await agent.say("read")
+        assert f"0s, decided in D-2 ({CLOSES}), tagged shop: Checkout fails." in await agent.say("read")
     cleo = await board.join("cleo")
-    assert "0s, decided in D-2: Checkout fails." in await cleo.say("read")
+    assert "0s, decided in D-2, tagged shop: Checkout fails." in await cleo.say("read")
     await ada.do("post", id="B-1", status="RESOLVED")
     assert "RESOLVED" not in await ben.say("post", text="It was the pool.", type="DECISION", edges=about)
 

@@ -543,3 +543,20 @@ async def test_a_view_says_of_each_critique_what_answers_it(board: Any) -> None:
     assert await told("C-3") == "C-3 by bob 0s, withdrawn: It leaks."
     await bob.do("debate", op="acknowledge", id="F-1")
     assert await told("C-2") == "C-2 by bob 0s against F-1, answered by R-4: It burst at 8."
+
+
+async def test_news_tell_in_words_how_a_debate_ended(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await bob.do("debate", op="withdraw", id="C-2", reason="I erred.")
+    await bob.post("It hums.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await alice.post("It always did.", "REPLY", edges={"replies_to": ["C-3"]})
+    await bob.do("debate", op="acknowledge", id="F-1")
+    await bob.post("It leaks.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await bob.do("debate", op="decide", id="F-1", outcome="falls", reason="Measured.")
+    await carol.do("debate", op="confirm", id="F-1")
+    told = [line for line in (await alice.say("read", since=1)).splitlines() if "debate.closed" in line]
+    assert [line.split("F-1 by ")[1] for line in told] == [
+        'bob: stands, the objections were withdrawn ("C-2 withdrawn: I erred.")',
+        'bob: stands, by consensus ("every critique was answered; agreed: bob")',
+        'carol: falls, decided by bob, confirmed ("Measured.")',
+    ]

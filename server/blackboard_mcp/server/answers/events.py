@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from blackboard_mcp.protocols.debates import CONCEDED
+from blackboard_mcp.protocols.debates import CONCEDED, DebateState, Outcome
 from blackboard_mcp.protocols.events import Event, EventType
 
 from ..text.debates import concession
-from ..text.lines import clip, in_quotes, one_line, solved, word
+from ..text.lines import clip, fate, in_quotes, one_line, solved, word
 from .versions import is_whole, value_words
 
 _TO_DO = {
@@ -17,6 +17,12 @@ _TO_DO = {
     "answer": "answer it",
     "agree": "agree to it",
     "confirm": "confirm a decision on it",
+}
+_ENDED = {
+    DebateState.CONSENSUS: "by consensus",
+    DebateState.DECIDED: "decided",
+    DebateState.WITHDRAWN: "the objections were withdrawn",
+    DebateState.EXPIRED: "nobody decided in time",
 }
 _NAMED = 8
 _REASON = 300
@@ -31,8 +37,8 @@ def plainly(event: Event) -> str | None:
     match event.event:
         case EventType.ITEM_CHANGED:
             return "; ".join(_changes(said)) or None
-        case EventType.DEBATE_CLOSED if conceded := concession(event):
-            return f"{conceded}{taken_back(event)}"
+        case EventType.DEBATE_CLOSED if said.get("state") in _ENDED:
+            return f"{concession(event) or _end(said)}{taken_back(event)}"
         case EventType.OBLIGATION_WAIVED if "watcher" in said:
             duty = str(said.get("duty", ""))
             why = f" ({one_line(str(said['reason']))})" if said.get("reason") else ""
@@ -64,6 +70,13 @@ def taken_back(event: Event) -> str:
     if event.event is EventType.DEBATE_CLOSED and reason.startswith(CONCEDED):
         reason = reason.removeprefix(CONCEDED).removeprefix(": ")
     return _in_brackets(reason)
+
+
+def _end(said: dict[str, Any]) -> str:
+    """Returns how a debate ended: `stands, the objections were withdrawn`, `falls, replaced by F-9, decided by ann`."""
+    outcome = "open again" if said.get("outcome") == Outcome.OPEN else str(said.get("outcome", ""))
+    by = f" by {word(str(said['decided_by']))}, confirmed" if said.get("decided_by") else ""
+    return f"{fate(outcome, str(said.get('gave_way_to', '')))}, {_ENDED[said['state']]}{by}"
 
 
 def _in_brackets(reason: str) -> str:

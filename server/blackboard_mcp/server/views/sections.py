@@ -107,7 +107,8 @@ class Sections:
     def _words(self, item: Item, said: str, formers: tuple[Item, ...], alike: tuple[Item, ...]) -> str:
         standing = self._standing
         lead = identity(item, standing.now, standing.agent) + said
-        lead += circumstances(item, without=_REPLACING)
+        more = circumstances(item, without=_REPLACING)
+        lead += f",{more}" if said and more else more
         if item.type is ItemType.CRITIQUE and (answer := standing.answer(item)):
             lead += f", {answer}"
         superseded = [
