@@ -20,7 +20,7 @@ from .operations.ledger.rows import Steps, T, micros
 P = ParamSpec("P")
 
 _ATTEMPTS: Final = 9
-"""How often a change is judged anew because what it touches changed meanwhile."""
+"""The most attempts to write a change, if what it touches changes while it is judged."""
 _COPIES: Final[dict[type, Callable[[Any], Any]]] = {list: tuple, set: frozenset, dict: dict}
 
 

@@ -27,17 +27,20 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Opens a debate on the item, or adds the agent and `watchers` to the open one."""
         call = DebateCall(DebateOp.OPEN, number, watchers=tuple(watchers))
         return await self._debate(board, agent, call, once=once, look=look)
 
     async def debate_watch(
         self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
     ) -> DebateView | Item:
+        """Makes the agent owe an acknowledgement, which keeps the item in working memory until it is given."""
         return await self._debate(board, agent, DebateCall(DebateOp.WATCH, number), once=once, look=look)
 
     async def debate_unwatch(
         self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
     ) -> DebateView | Item:
+        """Waives the acknowledgements that the agent still owes to the item or in its debate."""
         return await self._debate(board, agent, DebateCall(DebateOp.UNWATCH, number), once=once, look=look)
 
     async def debate_acknowledge(
@@ -51,6 +54,7 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Records that for the agent the answers settle the debate and the item stands."""
         call = DebateCall(DebateOp.ACKNOWLEDGE, number, version, reason)
         return await self._debate(board, agent, call, once=once, look=look)
 
@@ -64,6 +68,7 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Withdraws a critique of the agent or of its owner."""
         call = DebateCall(DebateOp.WITHDRAW, number, reason=reason)
         return await self._debate(board, agent, call, once=once, look=look)
 
@@ -78,6 +83,7 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Gives up the debated item for the criticised side; item `to` may replace it."""
         call = DebateCall(DebateOp.CONCEDE, number, reason=reason, to=to)
         return await self._debate(board, agent, call, once=once, look=look)
 
@@ -95,6 +101,7 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Closes the debate, or records a decision that another owner has to confirm; `to` may replace the item."""
         named = tuple(deciders)
         call = DebateCall(DebateOp.DECIDE, number, version, reason, deciders=named, outcome=outcome, to=to)
         return await self._debate(board, agent, call, once=once, look=look)
@@ -111,6 +118,7 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Closes the debate with a decision by another owner's agent, which needed a confirmation."""
         call = DebateCall(DebateOp.CONFIRM, number, version, deciders=tuple(deciders), outcome=outcome)
         return await self._debate(board, agent, call, once=once, look=look)
 
@@ -126,5 +134,6 @@ class DebateMethods(StoreCalls):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
+        """Records the vote of the agent's owner on the present version, in place of its former vote."""
         call = DebateCall(DebateOp.VOTE, number, version, reason, approve=approve)
         return await self._debate(board, agent, call, once=once, look=look)

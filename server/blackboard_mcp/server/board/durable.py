@@ -64,10 +64,12 @@ class DurableSource:
         return held.cursor
 
     async def fetch(self, after: int, limit: int, seconds: float | None = None) -> EventsAnswer:
+        """Confirms the sequence `after`, and returns at most `limit` later events; waits up to `seconds` for one."""
         seconds = POLL_SECONDS if seconds is None else seconds
         return await self._board.wait(self._id, since=after, seconds=seconds, limit=limit)
 
     async def confirm(self, place: int) -> None:
+        """Confirms events up to the sequence `place`."""
         await self._board.wait(self._id, since=place, seconds=0.0, limit=1)
 
     async def close(self) -> None:
@@ -81,6 +83,7 @@ class PassingSource(DurableSource):
     """
 
     async def start(self, since: int | None) -> int:
+        """Creates the subscription, and returns `since`, or without it the present end of the log."""
         held = await self._board.subscribe(self._filter, name=self._name)
         self._id = held.id
         return held.cursor if since is None else since

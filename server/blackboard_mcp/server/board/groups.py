@@ -160,9 +160,9 @@ class Groups(Calls):
     ) -> Worker:
         """Returns a worker of a group; enter it with `async with`.
 
-        `filter` creates the group if it does not exist.
-        A new group begins at the present end of the log. `lease_seconds` (1 to 3,600) is the time for which a
-        job belongs to this worker; `limit` (1 to 50) is the number of jobs that it takes at a time.
+        `filter` creates the group if it does not exist; a new group begins at the present end of the log.
+        `lease_seconds` (1 to 3,600) is the time for which a job belongs to this worker; `limit` (1 to 50) is
+        the number of jobs that it takes at a time.
 
         Raises:
             InvalidInput: a number is out of bounds.

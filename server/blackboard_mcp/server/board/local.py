@@ -218,6 +218,7 @@ class _Log:
         return board.seq if since is None else since
 
     async def fetch(self, after: int, limit: int, seconds: float | None = None) -> EventsAnswer:
+        """Returns at most `limit` matching events after the sequence `after`; waits up to `seconds` for one."""
         board = self._board
         news = await board._opening.opened.blackboard.following.watch(
             board.agent,

@@ -116,9 +116,11 @@ class GroupWriter:
         overtaken: Callable[[], None],
         space: FreeSpace | None = None,
     ) -> None:
-        """`committed` is called after each commit that changed rows.
+        """Creates a writer for the queue; the connection's thread must call this.
 
-        `overtaken` is called when another process committed while this one waits for the lock.
+        `newest` is the schema version of this code, and `deadline` the limit in seconds for waiting for a lock.
+        `committed` is called after each commit that changed rows; `overtaken`, when another process committed
+        while this one waits for the lock.
         """
         self._jobs = jobs
         self._newest = newest
@@ -254,7 +256,7 @@ class GroupWriter:
             StoreTooNew: a newer version of the product migrated it meanwhile.
             StoreClosed: it was moved, replaced or deleted.
         """
-        # Our own commit changes `data_version`, which must not count as another's commit.
+        # Our own commit will wake all waiters, so earlier commits by others need not wake them again.
         self._seen_version = driver.pragma(raw, "data_version")
         version = driver.pragma(raw, "user_version")
         if version > self._newest:

@@ -56,6 +56,6 @@ def written(
 
 
 def also(ledger: Ledger, kind: ChangeKind, row: ItemRow) -> None:
-    """Notes what else a status does, such as closing a debate; policies judge that like the call of its own."""
+    """Notes a change that a new status implies, such as conceding; policies judge it like a direct call."""
     if not ledger.asking:
         ledger.note(kind, row)

@@ -27,7 +27,7 @@ _WORDS = {
     re.compile(rf"\bNEAREST\({_COLUMN}, {_AGENT}\)"): r"\1 = \2, \1",
 }
 TIMES = 3
-"""How many values `VISIBLE` needs for a `?` without a number: the agent each time."""
+"""The number of values that `VISIBLE` needs for a `?` without a number: the agent each time."""
 
 
 def shared(one: str, other: str) -> bool:

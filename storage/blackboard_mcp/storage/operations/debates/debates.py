@@ -273,7 +273,8 @@ def close(
 ) -> Steps[None]:
     """Closes a debate: sets its final state and the item's status, and waives duties that are still owed.
 
-    `to` replaces an item that fell or is amended. `by` is the agent whose decision the ledger's agent confirmed.
+    `to` replaces an item that fell or is amended. `by` is the agent who decided, if the ledger's agent only
+    confirmed.
     """
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
@@ -401,7 +402,11 @@ def _leave_all(ledger: Ledger, item: ItemRow, reason: str) -> Steps[None]:
 
 
 def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[None]:
-    """Removes a withdrawn critique from a debate: closes the debate, or waives the duties that depended on it."""
+    """Removes a withdrawn critique from a debate.
+
+    A debate opened by critiques closes when none is left; otherwise the duties that the critique caused are
+    waived.
+    """
     critics = yield from load_any(ledger.no, debate.critiques)
     if all(row.status in TAKEN_BACK for row in critics.values()) and not debate.explicit:
         why = f"{item.id} withdrawn" + (f": {reason}" if reason else "")

@@ -179,7 +179,7 @@ def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:
-    """Returns a remark on an older finding that fell, or that differs only in its numbers."""
+    """Returns a remark if an older finding with the same text fell, or one differs from it only in numbers."""
     known = {edge.target for edge in item.edges}
     said, but_for = fingerprint(item.text), outline(item.text) if numbers_too else ""
     asked = (ledger.no, said, but_for, str(item.type), item.number)

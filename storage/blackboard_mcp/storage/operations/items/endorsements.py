@@ -31,7 +31,7 @@ def _comparable(kind: str, text: str) -> bool:
 
 
 def remember(ledger: Ledger, row: ItemRow) -> Steps[None]:
-    """Stores a new finding's fingerprints, if others may post the same finding."""
+    """Stores fingerprints of a new finding's text, by which the same finding of another agent is recognised."""
     if row.public and row.key is None and _comparable(row.type, row.text):
         yield from _remember(ledger.no, row.number, row.text)
 

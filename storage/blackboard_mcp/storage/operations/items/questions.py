@@ -97,7 +97,7 @@ def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
 
 
 def want_words(ledger: Ledger, question: ItemRow) -> Steps[None]:
-    """Refuses an acknowledgement by an agent who owes an answer to the question.
+    """Refuses an acknowledgement of a question by an agent who owes it an answer in words.
 
     Raises:
         Conflict: the agent owes an answer, and nothing else.

@@ -32,7 +32,7 @@ def trust_of_agent(agent: str) -> Steps[Trust]:
 
 
 def trusts(no: int, asked: Iterable[int]) -> Steps[dict[int, Trust]]:
-    """Returns the trust in those of the items whose trust is not `NORMAL`, by number."""
+    """Returns the trust in the items by number, without those whose trust is `NORMAL`; `no` is the board's number."""
     return {row[0]: Trust(row[1]) for row in (yield sql("trust_of"), (no, numbers(asked)))}
 
 

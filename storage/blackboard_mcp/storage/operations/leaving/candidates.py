@@ -203,7 +203,10 @@ class _Search:
         """The threads whose members were all found."""
 
     def candidates(self, reach: Reach) -> Steps[dict[int, Candidate]]:
-        """Returns the candidates by number: all for step 4 with `Reach.BAND`, otherwise as many as needed."""
+        """Returns the candidates by number, about as many as the pass needs.
+
+        With `Reach.BAND` they include every item that the last step (by importance) could take.
+        """
         config, no = self._board.config, self._board.no
         yield from self._take([row[0] for row in (yield sql("going_expired"), (no, self._now))])
         if PassStep.RESOLVED in config.steps:
@@ -219,7 +222,10 @@ class _Search:
         return self._found
 
     def _need_after(self, early: set[int]) -> int:
-        """Returns the tokens that step 4 may have to free, counting only the items of earlier steps as freed."""
+        """Returns the tokens that the last step (by importance) may have to free.
+
+        Only the items of `early` count as freed, since a found thread need not become a summary.
+        """
         taken = sum(self._found[number].tokens for number in early)
         return self._board.working_tokens - self._board.config.low_tokens - taken
 
@@ -272,10 +278,11 @@ class _Search:
             after = rows[-1][0]
 
     def _least(self, early: set[int], *, whole: bool) -> Steps[None]:
-        """Adds what step 4 may take: all of it if `whole`, otherwise as much as is needed, in the step's order.
+        """Adds what the last step (by importance) may take, in its order, or as much as the pass needs.
 
-        Open work and grounds, which leave later than other items, do not count as found. For each owner with open work,
-        the next other item is added, so that the policy sees which item leaves first. Items of `early` do not count.
+        With `whole` it adds everything. Open work and grounds, which leave later than other items, do not count
+        as found. For each owner with open work, the next other item is added, so that the policy sees which
+        item leaves first. Items of `early` do not count.
         """
         config = self._board.config
         hard = hardest(config)
@@ -314,7 +321,10 @@ class _Search:
                     return
 
     def _next_of(self, authors: set[str], places: Sequence[tuple[int, int, int, int]]) -> Steps[None]:
-        """Adds, for each owner with open work, its next other item after these places, which must leave first."""
+        """Adds, for each owner of the authors, the next item that leaves before the owner's open work.
+
+        `places` are where to look, in order: fresh or not, importance, sequence and number.
+        """
         found = yield from owners_of(authors)
         for owner in sorted(set(found.values())):
             agents = yield from agents_of(owner)
@@ -328,7 +338,7 @@ class _Search:
                     break
 
     def _bound(self, fresh: int, importance: int, place: tuple[int, int]) -> tuple[Any, ...]:
-        """Returns the values that the statements of step 4 take, to go on after a place."""
+        """Returns the values bound by the statements of the last step, to continue after a place."""
         before = _ALL if fresh else self._lately.seq
         lately = (self._lately.seq, self._lately.at)
         return (self._board.no, importance, *place, before, fresh, *lately, self._left_out)

@@ -157,7 +157,7 @@ def recalled(now: int, board: str, agent: str, once: Once) -> Steps[Any | None]:
 
 
 def sweep(write: Write, most: int) -> Steps[int]:
-    """Deletes up to `most` stored answers that are no longer valid, on all boards; returns how many."""
+    """Deletes up to `most` expired idempotency keys with their answers, on all boards; returns how many."""
     due = yield sql("idempotency_due"), (write.now, most)
     for row in due:
         yield sql("idempotency_drop"), row

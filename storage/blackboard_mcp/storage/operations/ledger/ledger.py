@@ -26,7 +26,7 @@ from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
 MAX_CONCERNS = 128
-"""Most agents whom one event concerns: more than a debate can oblige at once, by name and by topic."""
+"""The most agents whom one event concerns; a debate cannot oblige as many at once."""
 _LOOKED_THROUGH = 2_000
 """The most events, after those that an agent was shown, that one answer examines."""
 _PRESSING = {Duty.RESPOND: 0, Duty.ANSWER: 0, Duty.ACKNOWLEDGE: 2}

@@ -81,7 +81,7 @@ class ReadStanding:
 
 
 def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, str], ReadStanding]]:
-    """Returns the entries with these keys that an agent may see, by pairs of owner mark and key."""
+    """Returns the entries with these keys that an agent may see, by pairs of mark (see `principals.mark`) and key."""
     rows = yield sql("standing_entries"), (no, dumps(sorted(set(keys))), agent)
     return {(owner, key): ReadStanding(n, version, gone) for n, owner, key, version, gone in rows}
 

@@ -58,7 +58,9 @@ def create(
     once: Once | None = None,
     most: int = MAX_GROUPS,
 ) -> Steps[Group]:
-    """Creates a group from the present end of the log, or after `since`; one agent may create at most `most`.
+    """Creates a group, or returns an existing one of that name with the same filter.
+
+    It begins at the present end of the log, or after `since`. One agent may create at most `most`.
 
     Raises:
         InvalidInput: the filter or a number is not allowed.

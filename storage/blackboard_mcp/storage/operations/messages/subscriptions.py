@@ -186,7 +186,10 @@ def abandoned(now: int) -> Steps[list[str]]:
 
 
 def expire(write: Write, board: str) -> Steps[None]:
-    """Expires unused subscriptions, and deletes those that expired as long ago; some hundreds of each at most."""
+    """Expires unused subscriptions, and deletes those that expired a whole lease ago.
+
+    One call handles some hundreds of each at most.
+    """
     row = yield from get_board(board)
     if not (lease := row.config.subscription_lease_seconds):
         return

@@ -53,7 +53,7 @@ def outbox_batch(limit: int) -> Steps[OutboxBatch]:
 
 
 def outbox_done(write: Write, ids: Sequence[int]) -> Steps[None]:
-    """Removes changes from the outbox, which the index has taken in."""
+    """Removes changes by their ids from the outbox, after the index has taken them in."""
     yield sql("outbox_done"), (numbers(ids),)
 
 
@@ -68,7 +68,7 @@ def archived_keys() -> Steps[dict[tuple[str, int], int]]:
 
 
 def settled_keys() -> Steps[dict[tuple[str, int], int]]:
-    """Returns the same for archived items without changes that wait for the index."""
+    """Returns a map from board and number of each archived item without waiting changes to its sequence."""
     return {(r[0], r[1]): r[2] for r in (yield sql("settled_keys"), ())}
 
 
