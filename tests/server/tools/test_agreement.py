@@ -18,6 +18,7 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
     assert text.splitlines()[0] == "D-1 → agreed: nobody yet; waits for ben, cleo"
     view = await ben.say("read")
     assert 'agree: debate(op="agree", id="D-1")' in view
+    assert "whole texts" not in view, "it stands there whole"
     assert 'object: post(type="CRITIQUE", edges={"critiques": ["D-1"]}, text="…")' in view
     await ben.do("debate", op="acknowledge", id="D-1")
     assert "(agreed: ben; waits for cleo): We go by train." in await cleo.say("query")

@@ -235,7 +235,7 @@ class Room:
         if line.sentence is not None:
             tokens = max(tokens, _SHORTEST)
             told = line.sentence(tokens)
-            all_there = item.tokens <= tokens and flat(item.text).replace('"', "'") in told
+            all_there = len(item.text) <= len(told) and flat(item.text).replace('"', "'") in told
             return [told], WHOLE if all_there and "\n" not in item.text.strip() else START
         if line.textless or tokens <= 0:
             return [lead], STUB
