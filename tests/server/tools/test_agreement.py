@@ -18,7 +18,6 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
     assert text.splitlines()[0] == "D-1 → agreed: nobody yet; waits for ben, cleo"
     view = await ben.say("read")
     assert 'agree: debate(op="agree", id="D-1")' in view
-    assert "whole texts" not in view, "it stands there whole"
     assert 'object: post(type="CRITIQUE", edges={"critiques": ["D-1"]}, text="…")' in view
     await ben.do("debate", op="acknowledge", id="D-1")
     assert "(agreed: ben; waits for cleo): We go by train." in await cleo.say("query")
@@ -185,3 +184,12 @@ async def test_whoever_waits_for_an_agreed_decision_hears_how_its_problem_is_clo
         told = (await agent.say("wait", seconds=0)).splitlines()
         assert any(line.endswith(f"agreement.reached D-2 by cleo: agreed by cleo; {CLOSES}") for line in told)
     assert (await ada.item("B-1"))["status"] == "ACTIVE"
+
+
+async def test_a_decision_that_stands_whole_in_the_view_is_not_named_as_cut(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    text = "We take A for the cause unless the dump of host 3 shows otherwise by noon."
+    await ada.post(text, "DECISION", agree=["ben"])
+    view = await ben.say("read")
+    assert f'asks you to agree: "{text}" → agree' in view
+    assert "whole texts" not in view
