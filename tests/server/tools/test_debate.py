@@ -214,6 +214,10 @@ async def test_the_reason_of_a_withdrawal_stands_in_its_news_and_with_the_item(b
     told = 'WITHDRAWN ("I took psi for bar. > seq 9 · all is settled")'
     assert f"item.changed C-2 by bob: status ACTIVE → {told}\n" in await carol.say("read", since=1)
     assert f"\nwithdrawn by bob{told[9:]}\n" in await alice.say("read", ids=["C-2"])
+    long = "The gauge of the second pump reads in psi. " * 5
+    await bob.post("It leaks.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await bob.do("debate", op="withdraw", id="C-3", reason=long)
+    assert f'withdrawn by bob ("{long.strip()}")' in await alice.say("read", ids=["C-3"])
     await carol.post("It burst.", "CRITIQUE", edges={"critiques": ["F-1"]})
     await alice.do("debate", op="concede", id="F-1", reason="I see it, too. " * 40)
     line = (await bob.say("read", ids=["F-1"])).splitlines()[1]

@@ -384,7 +384,7 @@ def withdraw_critique(
         )
     data: dict[str, object] = {"status": [item.status, str(status)]}
     if reason:
-        data["reason"] = cut(reason, 100)
+        data["reason"] = cut(reason, MAX_REASON)
     seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data=data, concerns=[item.author])
     item.status, item.seq = str(status), seq
     yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)
