@@ -391,6 +391,16 @@ def test_text_of_agents_cannot_speak_to_a_terminal(tmp_path: Path) -> None:
     assert "\x1b[31m" not in shown
 
 
+def test_brackets_and_colons_in_texts_mean_nothing_to_a_terminal(tmp_path: Path) -> None:
+    asyncio.run(furnish(tmp_path))
+    given = {"BLACKBOARD_DATA": str(tmp_path), "COLUMNS": "200"}
+    text = "[bold]loud[/bold] [link=http://x.y]here[/link] [/] :smile:"
+    said(given, "board", "--title", text)
+    said(given, "core", "--objective", text)
+    for words in (("boards",), ("core",)):
+        assert text in on_terminal(given, *words), words
+
+
 def test_a_terminal_gets_colours_and_a_pipe_none(data: Path) -> None:
     given = {"BLACKBOARD_DATA": str(data)}
     assert "\x1b[" not in said(given, "agents")
