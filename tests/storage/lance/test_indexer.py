@@ -162,6 +162,24 @@ async def test_repair_builds_anew_what_cannot_be_opened(
     assert await lexical.search(query) == before
 
 
+async def test_repair_builds_anew_what_has_the_stems_of_an_older_version(
+    open_lexical: Callable[[], ArchiveIndex], journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.archive([document(1, "possibly broken")])
+    with monkeypatch.context() as older:
+        older.setattr("blackboard_mcp.storage.lance.rows.SCHEMA_VERSION", 3)
+        older.setattr(
+            "blackboard_mcp.storage.lance.words.stem", {"possibly": "possibl", "broken": "broken"}.get
+        )
+        await Indexer(journal, open_lexical(), "me").drain()
+    index = open_lexical()
+    repair = await Indexer(journal, index, "me").repair()
+    assert repair is not None
+    assert (repair.stored, repair.rebuilt) == (1, True)
+    found = await index.search(ArchiveQuery("main", "possibly"))
+    assert [hit.number for hit in found.hits] == [1]
+
+
 async def test_rebuilding_refills_from_the_store_alone(
     lexical: ArchiveIndex, journal: Any, document: Make, tmp_path: Path
 ) -> None:

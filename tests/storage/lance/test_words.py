@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -32,11 +34,26 @@ from hypothesis import strategies as st
         ("controlling", "control"),
         ("generalizations", "gener"),
         ("oscillators", "oscil"),
+        ("possibly", "possibli"),
+        ("topology", "topologi"),
         ("v2", "v2"),
+        ("ms", "ms"),
     ],
 )
 def test_stems_are_those_of_the_published_algorithm(word: str, stemmed: str) -> None:
     assert stem(word) == stemmed
+
+
+def test_threads_get_the_same_stems() -> None:
+    asked = ["generalizations", "oscillators", "relational", "controlling"] * 200
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            stems = [list(threads.map(stem.__wrapped__, asked)) for _ in range(3)]
+    finally:
+        sys.setswitchinterval(interval)
+    assert stems == [["gener", "oscil", "relat", "control"] * 200] * 3
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.words import Window, clean, words
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The version of rows and words. It is raised whenever either changes; older tables are then rebuilt."""
 
 BUCKETS = 32
