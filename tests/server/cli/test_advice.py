@@ -13,7 +13,7 @@ import blackboard_mcp.storage.archive
 import click
 import pytest
 from blackboard_mcp.server.cli import cli
-from blackboard_mcp.server.cli.advice import _CALL, error_for_people, for_people
+from blackboard_mcp.server.cli.advice import _CALL, error_for_people, for_people, view_for_people
 from blackboard_mcp.server.http.auth.authenticating import MISSING, WRONG
 
 PARTS = [
@@ -132,6 +132,14 @@ def test_who_has_no_token_that_counts_reads_where_a_command_takes_it_from(text: 
 def test_a_tool_that_is_not_served_is_told_with_the_least_that_serves_it(tool: str, sets: str) -> None:
     text = f"The server does not serve the tool '{tool}': unknown tool. Start it with --tools all."
     assert error_for_people(text).endswith(f" Start it with --tools {sets}.")
+
+
+def test_lines_of_a_view_have_commands_where_they_had_calls_of_the_server() -> None:
+    line = 'B-1 by you 9m, decided in D-2 (if that solves B-1: post(id="B-1", status="RESOLVED")): ask read() first'
+    assert view_for_people(line) == (
+        "B-1 by you 9m, decided in D-2 (if that solves B-1: `blackboard-mcp post --id B-1 --status RESOLVED`): "
+        "ask read() first"
+    )
 
 
 def test_a_text_that_goes_on_and_on_is_read_quickly() -> None:

@@ -95,7 +95,7 @@ def view_for_people(view: str) -> str:
             words, mark, ways = line.rpartition('" → ')
             line = words + mark + for_people(ways)
         elif _TEXT.match(line):
-            line = _READ_ON.sub(lambda call: for_people(call[0]), line)
+            line = _OURS.sub(lambda call: for_people(call[0]), line)
         else:
             owed = line == _OWED
             line = for_people(line)
@@ -106,7 +106,11 @@ def view_for_people(view: str) -> str:
 _OWED: Final = "waits for you:"
 _TEXT: Final = re.compile(r">|[A-Z]-\d+\b|objective:|constraint \d+:")
 """Matches the beginning of lines that end in a text by an agent."""
-_READ_ON: Final = re.compile(r'(?<=lines \()all: read\(ids=\["[A-Z]-\d+"\]\)(?=\):)')
+_OURS: Final = re.compile(
+    r'(?<=lines \()all: read\(ids=\["[A-Z]-\d+"\]\)(?=\):)'
+    r'|(?<=\(if that solves )[A-Z]-\d+: post\(id="[A-Z]-\d+", status="RESOLVED"\)(?=\)[:,])'
+)
+"""Matches the calls of the server's own in such lines."""
 
 
 def _line(text: str) -> str:
