@@ -127,6 +127,12 @@ def test_a_folder_without_boards_is_told_of_by_name(tmp_path: Path) -> None:
     assert (done.exit_code, f"{tmp_path / 'bords'} has no boards yet" in done.output) == (0, True)
 
 
+def test_what_moves_a_terminal_is_printed_as_escapes(tmp_path: Path) -> None:
+    folder = tmp_path / "a\x1b[31m\u202eb"
+    told = CliRunner().invoke(cli, ["doctor", "--data", str(folder)]).output
+    assert ("\x1b" in told, "\u202e" in told, "[31m" in told) == (False, False, True)
+
+
 def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     assert diagnose(tmp_path / "none") == {}
     assert not (tmp_path / "none").exists()

@@ -61,19 +61,22 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             )
     wrong = [finding for finding in found if finding.severity is not Severity.NOTE]
     if as_json:
-        told = {
+        from ..text.lines import visible_json
+
+        figures = {
             "findings": [asdict(finding) for finding in found],
             "repaired": repaired,
             "growth": None if grown is None else grown.facts(),
         }
-        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        click.echo(visible_json(json.dumps(figures, ensure_ascii=False, indent=2)))
     else:
         for done in repaired:
-            click.echo(f"repaired: {done}")
+            click.echo(escape(f"repaired: {done}"))
         for finding in found:
-            click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {for_people(finding.cure)}")
+            told = f"{finding.severity} {finding.name}: {finding.message}\n  {for_people(finding.cure)}"
+            click.echo(escape(told, keep="\n"))  # names in a damaged file or of a folder may be anything
         if not wrong:
-            click.echo(f"nothing is wrong{empty}")
+            click.echo(escape(f"nothing is wrong{empty}"))
         if grown is not None:
             click.echo(escape(grown.line()))
     if wrong:
