@@ -1,11 +1,11 @@
 -- Agents: when they were there, what they read, whom they act for. Values are bound by position: ?1, ?2, …
 
 -- name: owner_of
--- Whom an agent acts for.
+-- The owner that an agent acts for.
 SELECT owner FROM principal WHERE agent = ?1;
 
 -- name: owners_of
--- Whom some agents (a JSON list of names) act for, where that is not themselves.
+-- The owners that some agents (a JSON list of names) act for, where that is not themselves.
 SELECT agent, owner FROM principal WHERE agent IN (SELECT value FROM json_each(?1));
 
 -- name: agents_of
@@ -47,11 +47,11 @@ ON CONFLICT DO UPDATE SET reads = reads + excluded.reads, last_read = max(last_r
 SELECT name, posts, first_seen, last_seen FROM agent WHERE board = ?1 ORDER BY name;
 
 -- name: agents_among
--- Those of some names (a JSON list) whom the board knows.
+-- The names of a list (JSON) that the board knows.
 SELECT name FROM agent WHERE board = ?1 AND name IN (SELECT value FROM json_each(?2));
 
 -- name: look_known
--- Whether an agent was let in on a board.
+-- 1 if an agent was let in on a board.
 SELECT 1 FROM look WHERE board = ?1 AND name = ?2 LIMIT 1;
 
 -- name: look_unknown

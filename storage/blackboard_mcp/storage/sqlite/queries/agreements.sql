@@ -7,22 +7,22 @@ ON CONFLICT DO UPDATE SET asked_by = excluded.asked_by, enough = excluded.enough
                           asked_at = excluded.asked_at;
 
 -- name: agreement_reached
--- Those who suffice agreed, or the text is another one now.
+-- Ends an agreement: enough agreed, or the text is another one now.
 UPDATE agreement SET reached = ?3 WHERE board = ?1 AND item = ?2;
 
 -- name: agreements
--- Those of some items (a JSON list) that agreement was asked to.
+-- The items of a list (JSON) that agreement was asked to.
 SELECT item, asked_by, enough, reached FROM agreement
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2));
 
 -- name: agreeing
--- Who was asked to agree to some items (a JSON list), and whether they did, in the order in which they were asked.
+-- The agents that were asked to agree to items (a JSON list), in the order of asking, and whether they agreed.
 SELECT item, agent, duty, state, debate, reason, since FROM obligation INDEXED BY obligation_item
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND duty = 'agree' ORDER BY item, since, agent;
 
 -- name: present
--- Who was on a board since an instant and acts for another owner than ?3, but for the server (?4) and those whom the
--- board lets only look on; who was seen last comes first.
+-- Agents that were on a board since an instant and act for another owner than ?3, last seen first; without the server
+-- (?4) and those that may only look on.
 SELECT a.name FROM agent a LEFT JOIN principal p ON p.agent = a.name
 LEFT JOIN member m ON m.board = a.board AND m.agent = a.name
 WHERE a.board = ?1 AND a.last_seen >= ?2 AND COALESCE(p.owner, a.name) <> ?3 AND a.name <> ?4
@@ -30,8 +30,8 @@ WHERE a.board = ?1 AND a.last_seen >= ?2 AND COALESCE(p.owner, a.name) <> ?3 AND
 ORDER BY a.last_seen DESC, a.name LIMIT ?5;
 
 -- name: agreeing_and_absent
--- Who was asked to agree at ?2 or before and was last there then or before, while who asked was there since; oldest
--- first.
+-- Agents that were asked to agree at ?2 or before and were last there then or before, while the asker was there
+-- since; oldest first.
 SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
 FROM obligation o INDEXED BY obligation_agreeing
 CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item

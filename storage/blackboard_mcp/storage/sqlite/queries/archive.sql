@@ -28,7 +28,7 @@ ORDER BY i.number DESC LIMIT ?3;
 DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1));
 
 -- name: outbox_empty
--- Whether nothing waits for the index.
+-- 1 if nothing waits for the index.
 SELECT NOT EXISTS (SELECT 1 FROM outbox);
 
 -- name: archived_keys
@@ -43,7 +43,7 @@ WHERE i.zone = 'archive' AND i.deleted = 0
   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.board = i.board AND o.number = i.number);
 
 -- name: outbox_items
--- What waits for the index.
+-- The items that wait for the index.
 SELECT DISTINCT b.id, o.number FROM outbox o JOIN board b ON b.no = o.board LIMIT ?1;
 
 -- name: settled_sums
@@ -78,6 +78,6 @@ WHERE i.zone = 'archive' AND i.deleted = 0 AND (i.board, i.number) > (?1, ?2)
 ORDER BY i.board, i.number LIMIT ?3;
 
 -- name: waiting_for_index
--- How many items an agent may see that the index has yet to learn of.
+-- Counts the items that an agent may see and that the index has yet to learn of.
 SELECT count(*) FROM outbox o INDEXED BY outbox_item CROSS JOIN item i ON i.board = o.board AND i.number = o.number
 WHERE o.board = ?1 AND VISIBLE(i.owner, ?2);

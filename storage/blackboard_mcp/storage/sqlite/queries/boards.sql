@@ -30,7 +30,7 @@ WHERE no = ?1;
 UPDATE board SET core = ?2 WHERE no = ?1;
 
 -- name: board_change
--- What a steward may change of a board. Settings that a newer version wrote stay.
+-- Writes what a steward may change of a board. Settings that a newer version wrote stay.
 UPDATE board SET title = ?2, parent = ?3, lifecycle = ?4, config = json_patch(config, ?5) WHERE no = ?1;
 
 -- name: lease_take

@@ -1,9 +1,9 @@
 -- What is said of others' items: that one supersedes or refutes them. Values are bound by position: ?1, ?2, …
 
 -- name: contests
--- What supersedes or refutes some items (a JSON list) and did not fall, where an agent sees it, oldest first; and
--- whether that is agreed: the author of both is one and all who see the item see it, it was agreed to, or what is
--- refuted was invalidated.
+-- Claims that items (a JSON list) are superseded or refuted, oldest first, by items that did not fall and that the
+-- agent sees; and whether each is agreed. It is if the author of both is one and all who see the item see the claim,
+-- if somebody agreed, or if what is refuted was invalidated.
 SELECT e.target, e.kind, s.type, s.number, s.author,
        (s.author = t.author AND SHARED(s.owner, t.owner))
        OR (e.kind = 'refutes' AND t.status = 'INVALIDATED')
@@ -16,7 +16,7 @@ CROSS JOIN item t ON t.board = ?1 AND t.number = e.target
 WHERE s.status NOT IN ('WITHDRAWN', 'INVALIDATED') ORDER BY e.source, e.kind;
 
 -- name: claims_of
--- What an item claims of items by others than its author that everybody sees, and that nobody has agreed to.
+-- Claims of an item about public items of other authors that nobody has agreed to.
 SELECT e.kind, e.target FROM edge e CROSS JOIN item t ON t.board = e.board AND t.number = e.target
 WHERE e.board = ?1 AND e.source = ?2 AND e.kind IN ('supersedes', 'refutes') AND t.author <> ?3 AND PUBLIC(t.owner)
   AND NOT EXISTS (SELECT 1 FROM agreed_claim a WHERE a.board = e.board AND a.source = e.source AND a.kind = e.kind
@@ -28,11 +28,11 @@ ORDER BY e.kind, e.target;
 INSERT INTO agreed_claim(board, source, kind, target, agent, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING;
 
 -- name: claim_supersedes
--- What is agreed to be superseded.
+-- Marks an item as superseded by agreement.
 UPDATE item SET superseded = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: former
--- How many items of its author each of some items (a JSON list) has replaced, one after the other.
+-- Counts the items of its own author that each of some items (a JSON list) has replaced, one after the other.
 WITH RECURSIVE chain(first, number, author) AS (
     SELECT i.number, i.number, i.author FROM item i
     WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2))
@@ -65,5 +65,5 @@ INSERT INTO undecided(board, number) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 DELETE FROM undecided WHERE board = ?1 AND number = ?2;
 
 -- name: undecided_among
--- Those of some items (a JSON list) that are decisions by who is no decider.
+-- The items of a list (JSON) that are decisions by an agent that is no decider.
 SELECT number FROM undecided WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));

@@ -31,8 +31,8 @@ FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
 
 -- name: successions
--- What took the place of items (a JSON list) at the end of their newest debates, and of that in turn, at most eight times:
--- the item, then number, type and status of each that an agent may see, the first step first.
+-- The items that took the place of items (a JSON list) at the end of their newest debates, and of those in turn, at
+-- most eight times: the item, then number, type and status of each that an agent may see, the first step first.
 WITH RECURSIVE place(root, step, number) AS (
     SELECT value, 0, value FROM json_each(?2)
     UNION ALL
@@ -62,18 +62,18 @@ CROSS JOIN item i ON i.board = ?1 AND i.number = c.critique ORDER BY c.debate, c
 UPDATE debate_critique SET answer = ?4 WHERE board = ?1 AND debate = ?2 AND critique = ?3;
 
 -- name: judges_put_off
--- Whoever watches the root (?3) of a debate (?2) has nothing to judge yet.
+-- Watchers of the root (?3) of a debate (?2) have nothing to judge yet.
 UPDATE obligation INDEXED BY obligation_item SET state = 'watching'
 WHERE board = ?1 AND item = ?3 AND debate IN (0, ?2) AND duty = 'acknowledge' AND state = 'outstanding';
 
 -- name: judges_asked
--- Whoever watches the root (?3) of a debate (?2) is asked to judge from now on.
+-- Watchers of the root (?3) of a debate (?2) are asked to judge from now on.
 UPDATE obligation INDEXED BY obligation_item SET state = 'outstanding', since = ?4
 WHERE board = ?1 AND item = ?3 AND debate IN (0, ?2) AND duty = 'acknowledge' AND state = 'watching'
 RETURNING agent;
 
 -- name: watches_go_on
--- Whoever watched the root of a debate before it goes on watching it.
+-- Agents that watched the root of a debate before it go on watching it.
 UPDATE obligation INDEXED BY obligation_item SET state = 'outstanding'
 WHERE board = ?1 AND item = ?2 AND debate = 0 AND duty = 'acknowledge' AND state = 'watching';
 
@@ -100,13 +100,13 @@ SELECT agent, item, duty, state, debate, reason, since FROM obligation INDEXED B
 WHERE board = ?1 AND item = ?2 ORDER BY since, agent, duty;
 
 -- name: obligations_outstanding
--- Those of some items (a JSON list) with an outstanding obligation, and whose.
+-- Outstanding obligations on items of a list (JSON), with their agents.
 SELECT item, agent, duty FROM obligation
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND state = 'outstanding'
 ORDER BY item, agent, duty;
 
 -- name: debated
--- Those of some items (a JSON list) that open debates are about, by debate.
+-- The items of a list (JSON) that open debates are about, by debate.
 SELECT root AS number, id FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
 UNION
@@ -120,8 +120,8 @@ ORDER BY id, number;
 UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
--- What an agent owes on items it may see, oldest first. Who objects to an item, by a critique that stands in an open
--- debate on it, need not agree to it meanwhile.
+-- Obligations of an agent on items it may see, oldest first. An agent that objects to an item, by a critique that
+-- stands in an open debate on it, need not agree to it meanwhile.
 SELECT o.item, o.duty, i.type, o.since FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
@@ -161,7 +161,7 @@ ON CONFLICT DO UPDATE SET agent = excluded.agent, version = excluded.version, ou
 DELETE FROM decision WHERE board = ?1 AND debate = ?2 AND agent = ?3 RETURNING owner;
 
 -- name: decisions_drop
--- What was decided of another version (than ?3) in a debate is gone.
+-- Drops decisions of a debate about another version than ?3.
 DELETE FROM decision WHERE board = ?1 AND debate = ?2 AND version <> ?3 RETURNING owner;
 
 -- name: decisions_of
@@ -182,11 +182,11 @@ DELETE FROM watch WHERE board = ?1 AND agent = ?2 AND topic = ?3;
 SELECT topic, since FROM watch WHERE board = ?1 AND agent = ?2 ORDER BY since, topic;
 
 -- name: watches_on_board
--- How many standing watches a board has.
+-- Counts the standing watches on a board.
 SELECT count(*) FROM watch WHERE board = ?1;
 
 -- name: globs_on_board
--- How many different globs of keys are watched on a board.
+-- Counts the different globs of keys that are watched on a board.
 SELECT count(DISTINCT topic) FROM watch
 WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;' AND instr(topic, '*') > 0;
 
@@ -197,7 +197,7 @@ WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;' AND instr(topic, '*') > 
   AND substr(topic, 5, instr(topic, '*') - 5) = substr(?2, 1, instr(topic, '*') - 5);
 
 -- name: watchers_of_topics
--- Who watches any of some topics (a JSON list), longest first. The order of the join is forced: the list first.
+-- Agents that watch any of some topics (a JSON list), longest first. The order of the join is forced: the list first.
 SELECT w.agent FROM json_each(?2) t
 CROSS JOIN watch w INDEXED BY watch_topic ON w.board = ?1 AND w.topic = t.value
 GROUP BY w.agent ORDER BY min(w.since), w.agent;
@@ -249,8 +249,8 @@ WHERE board = ?1 AND state = 'outstanding' AND duty = 'respond' AND debate = 0 A
 ORDER BY since, agent, item LIMIT ?3;
 
 -- name: awaited_and_absent
--- What agents owe in debates since ?2 or longer who were last there then or before, while another who takes part in
--- the debate was there since; oldest first.
+-- Obligations in debates, owed since ?2 or longer by agents last there then or before, while another party to the
+-- debate was there since; oldest first.
 SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
 FROM obligation o INDEXED BY obligation_awaited LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.debate > 0 AND o.since <= ?2 AND coalesce(a.last_seen, 0) <= ?2
@@ -260,7 +260,7 @@ WHERE o.board = ?1 AND o.state = 'outstanding' AND o.debate > 0 AND o.since <= ?
 ORDER BY o.since, o.agent, o.item, o.duty, o.debate LIMIT ?3;
 
 -- name: parties
--- Who takes part in a debate: its item's author, those who owe or owed something in it, those who decided in it.
+-- The parties to a debate: its item's author, agents that owe or owed something in it, agents that decided in it.
 SELECT DISTINCT agent FROM party WHERE board = ?1 AND debate = ?2 ORDER BY agent;
 
 -- name: duties_of_the_absent

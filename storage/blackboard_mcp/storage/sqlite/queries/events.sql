@@ -10,8 +10,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
 INSERT INTO concern(board, agent, seq, item) VALUES (?1, ?2, ?3, ?4);
 
 -- name: unseen
--- What an agent was not shown yet of what is news to it, after one sequence and up to another: ?5 are events that are
--- news to nobody, ?6 those that are news to those concerned alone, ?7 sequences that it was shown.
+-- News that an agent was not shown yet, after one sequence and up to another: ?5 are events that are news to nobody,
+-- ?6 those that are news to those concerned alone, ?7 sequences that it was shown.
 SELECT seq, item FROM event e
 WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?4)
   AND event NOT IN (SELECT value FROM json_each(?5))
@@ -25,11 +25,11 @@ ORDER BY seq LIMIT ?8;
 SELECT seq FROM board WHERE no = ?1;
 
 -- name: shown
--- What an agent was shown of a board.
+-- The sequences of a board that an agent was shown.
 SELECT cursor, above, told FROM shown WHERE board = ?1 AND agent = ?2;
 
 -- name: shown_put
--- What an agent was shown of a board by now.
+-- Writes the sequences of a board that an agent was shown by now.
 INSERT INTO shown(board, agent, cursor, above, told) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT DO UPDATE SET cursor = excluded.cursor, above = excluded.above, told = excluded.told;
 
@@ -44,7 +44,7 @@ SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owne
 FROM event WHERE board = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3;
 
 -- name: boards_beyond
--- Of boards and sequences (a JSON list of pairs), the boards that stand beyond them, in the order given.
+-- The boards that stand beyond their sequence in a list (JSON pairs of board and sequence), in the order given.
 SELECT b.id, b.no, b.seq FROM json_each(?1) p CROSS JOIN board b ON b.id = json_extract(p.value, '$[0]')
 WHERE b.seq > json_extract(p.value, '$[1]') ORDER BY p.key;
 
@@ -62,7 +62,7 @@ SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owne
 FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND VISIBLE(owner, ?3) ORDER BY seq DESC LIMIT ?4;
 
 -- name: written_by
--- Who wrote the newest version of an entry that has several.
+-- The agent that wrote the newest version of an entry that has several.
 SELECT agent FROM event INDEXED BY event_item
 WHERE board = ?1 AND item = ?2 AND event = 'item.versioned' ORDER BY seq DESC LIMIT 1;
 

@@ -14,7 +14,7 @@ ORDER BY b.id;
 SELECT id FROM board ORDER BY id;
 
 -- name: examine_last_event
--- When the last thing happened on any board.
+-- The time of the last event on any board.
 SELECT max(e.at) FROM board b JOIN event e ON e.board = b.no AND e.seq = b.seq;
 
 -- name: examine_leases
@@ -26,7 +26,7 @@ SELECT name, holder, until FROM lease ORDER BY name;
 DELETE FROM lease WHERE until > ?1;
 
 -- name: examine_outbox
--- How many changes wait for the archive's index, and when the last thing happened to the oldest of them.
+-- The count of changes that wait for the archive's index, and the time of the last event of the oldest.
 SELECT count(*), (
     SELECT e.at FROM event e JOIN (SELECT board, number FROM outbox ORDER BY id LIMIT 1) o
     ON e.board = o.board AND e.item = o.number ORDER BY e.seq DESC LIMIT 1
@@ -44,7 +44,7 @@ FROM item_version v JOIN board b ON b.no = v.board JOIN item i ON i.board = v.bo
 WHERE v.rowid > ?1 ORDER BY v.rowid LIMIT ?2;
 
 -- name: examine_forgotten
--- Whether a version of an item was forgotten, and the log says so.
+-- 1 if a version of an item was forgotten and the log says so.
 SELECT 1 FROM board b JOIN event e INDEXED BY event_item ON e.board = b.no AND e.item = ?2
 WHERE b.id = ?1 AND e.event = 'item.forgotten' AND e.version >= ?3
   AND (EXISTS (SELECT 1 FROM item i WHERE i.board = b.no AND i.number = ?2 AND i.version = ?3 AND i.deleted = 2)
@@ -52,21 +52,21 @@ WHERE b.id = ?1 AND e.event = 'item.forgotten' AND e.version >= ?3
                   WHERE v.board = b.no AND v.number = ?2 AND v.version = ?3 AND v.deleted = 2)) LIMIT 1;
 
 -- name: examine_tokens
--- How many access tokens are good at ?1.
+-- Counts the access tokens that are good at ?1.
 SELECT count(*) FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?1);
 
 -- name: examine_stored
--- How many bytes each owner, and under '' everybody, keeps on each board.
+-- The bytes that each owner, and under '' everybody, keeps on each board.
 SELECT b.id, b.config, coalesce(p.owner, s.agent), sum(s.bytes)
 FROM stored s CROSS JOIN board b ON b.no = s.board LEFT JOIN principal p ON p.agent = s.agent
 GROUP BY 1, 3 ORDER BY 1, 3;
 
 -- name: examine_kept
--- How many bytes all keep on all boards, and when the first item was written.
+-- The bytes that all keep on all boards, and the time of the first item.
 SELECT (SELECT sum(bytes) FROM stored WHERE agent = ''), (SELECT min(created_at) FROM item);
 
 -- name: examine_written
--- How many bytes each agent wrote on each board after ?1 that are kept; most first.
+-- The bytes that each agent wrote on each board after ?1 and that are kept; most first.
 SELECT b.id, v.written_by, sum(length(CAST(v.text AS BLOB)) + length(CAST(v.tags AS BLOB))
                                + length(CAST(v.metadata AS BLOB)) + 1000) AS size
 FROM (SELECT board, written_by, text, tags, metadata FROM item WHERE written_at > ?1

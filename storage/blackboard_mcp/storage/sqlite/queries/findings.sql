@@ -1,7 +1,7 @@
 -- Support for findings, and retraction of what others rest on. Values are bound by position: ?1, ?2, …
 
 -- name: finding_add
--- What a finding says, so that it is recognised when it is said again.
+-- Remembers the fingerprint of a finding, so that it is recognised when it is posted again.
 INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: findings_page
@@ -24,13 +24,13 @@ INSERT INTO endorsement(board, item, agent, tags, metadata, at) VALUES (?1, ?2, 
 ON CONFLICT DO NOTHING RETURNING item;
 
 -- name: endorsements
--- Who said the same as an item, and with what; oldest first.
+-- The agents that posted the same as an item, with their texts; oldest first.
 SELECT agent, tags, metadata, at FROM endorsement WHERE board = ?1 AND item = ?2 ORDER BY at, agent LIMIT ?3;
 
 -- name: stances
--- Who stands for and against some items (a JSON list), and whom each acts for, oldest first.
--- What is private, retracted or, against, resolved does not count; nor does a critique once its author
--- acknowledged the debate about it.
+-- The agents for and against items (a JSON list), with their owners, oldest first. A stance does not count if it is
+-- private or retracted, nor an opposing one if it is resolved; nor a critique once its author acknowledged the debate
+-- about it.
 SELECT s.item, s.against, s.agent, COALESCE(p.owner, s.agent)
 FROM (
     SELECT n.item, 0 AS against, n.agent, n.at
@@ -67,16 +67,16 @@ WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind 
 GROUP BY e.target;
 
 -- name: superseding
--- What supersedes an item, whoever says so.
+-- The items that supersede an item, by any author.
 SELECT source FROM edge WHERE board = ?1 AND target = ?2 AND kind = 'supersedes';
 
 -- name: superseded_by
--- What an item supersedes.
+-- The items that an item supersedes.
 SELECT target FROM edge WHERE board = ?1 AND source = ?2 AND kind = 'supersedes';
 
 -- name: citing
--- What rests on an item, by number after ?3, with the closest way it does: 1 depends_on, 2 derived_from,
--- and, where ?5 is set, 3 analyzed_by, which leads from what was analysed to the analysis, 4 supports.
+-- The items that rest on an item, by number after ?3, with the closest edge: 1 depends_on, 2 derived_from, and, where
+-- ?5 is set, 3 analyzed_by (from what was analysed to the analysis), 4 supports.
 SELECT number, min(way) FROM (
     SELECT * FROM (SELECT source AS number, 1 AS way FROM edge
         WHERE board = ?1 AND target = ?2 AND kind = 'depends_on' AND source > ?3 ORDER BY source LIMIT ?4)
@@ -98,7 +98,7 @@ SELECT ITEM_BRIEF
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: watchers_of
--- Who watches some items (a JSON list) or acknowledged them. The order of the join is forced: by item.
+-- The agents that watch items (a JSON list) or acknowledged them. The order of the join is forced: by item.
 SELECT DISTINCT o.item, o.agent FROM json_each(?2) w CROSS JOIN obligation o
 WHERE o.board = ?1 AND o.item = w.value AND o.duty = 'acknowledge'
   AND o.state IN ('outstanding', 'watching', 'acknowledged') ORDER BY o.item, o.agent;
@@ -113,13 +113,13 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 UPDATE retraction SET kind = ?4, via = ?5 WHERE board = ?1 AND item = ?2 AND source = ?3;
 
 -- name: retractions_passed_on
--- What rests on some items (a JSON list) is taken to rest on as well, oldest first.
+-- The retractions known of items (a JSON list), which the items that rest on them inherit; oldest first.
 SELECT item, source, status, successor FROM retraction
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND kind <> 'supports'
 ORDER BY seq, source LIMIT ?3;
 
 -- name: retractions_known
--- What one item is known to rest on, and how.
+-- The retracted items that one item is known to rest on, and by which edge.
 SELECT source, kind FROM retraction WHERE board = ?1 AND item = ?2;
 
 -- name: retractions_clear
@@ -136,7 +136,7 @@ LEFT JOIN item n ON n.board = r.board AND n.number = r.successor AND VISIBLE(n.o
 WHERE r.board = ?1 AND r.item IN (SELECT value FROM json_each(?2)) ORDER BY r.item, r.seq, r.source;
 
 -- name: spreading_add
--- What rests on an item is yet to be told of a retraction.
+-- Notes that the items resting on an item have yet to be told of its retraction.
 INSERT INTO spreading(board, source, item, after, status, successor, agent) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6)
 ON CONFLICT DO UPDATE SET after = 0, status = excluded.status, successor = excluded.successor,
                           agent = excluded.agent;

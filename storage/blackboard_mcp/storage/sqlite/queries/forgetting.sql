@@ -11,9 +11,9 @@ SELECT number FROM (
 ) ORDER BY number LIMIT ?3;
 
 -- name: forgettable
--- Those of some items (?2, a JSON list) that may be forgotten: archived, of a type whose time is over (?3, an object of
--- instants by type) since anything happened to them, watched and owed for by nobody, held by nothing; cited by nothing
--- that is live, and bearing on nothing that is.
+-- The items of a list (?2, JSON) that may be forgotten: archived; of a type whose time is over (?3, an object of
+-- instants by type) since their last event; watched and owed for by nobody; held by nothing; cited by nothing live
+-- and bearing on nothing live.
 SELECT i.number, i.type, i.author, i.created_at,
        length(CAST(i.text AS BLOB)) + length(CAST(i.tags AS BLOB)) + length(CAST(i.metadata AS BLOB))
        + coalesce((SELECT sum(length(CAST(v.text AS BLOB)) + length(CAST(v.tags AS BLOB))
@@ -51,12 +51,12 @@ UPDATE item_version SET text = '', tags = '[]', metadata = '{}', tokens = 0, del
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND deleted = 0;
 
 -- name: endorsements_forget
--- What was said along with the same finding as items (a JSON list).
+-- Drops texts that were posted along with the same finding as items (a JSON list).
 UPDATE endorsement SET tags = '[]', metadata = '{}'
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2));
 
 -- name: finding_forget
--- What a finding said.
+-- Drops the fingerprint of a finding.
 DELETE FROM finding WHERE board = ?1 AND fingerprint = ?2 AND number = ?3;
 
 -- name: events_forget
@@ -82,7 +82,7 @@ UPDATE request_declined SET reason = ''
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND reason <> '';
 
 -- name: deliveries_forget
--- What workers said of events of items (a JSON list) that they could not work on.
+-- Drops what workers said of events of items (a JSON list) that they could not work on.
 UPDATE delivery SET why = '' WHERE board = ?1 AND why <> '' AND EXISTS (
     SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = delivery.seq AND e.item IN (SELECT value FROM json_each(?2)));
 
@@ -117,5 +117,5 @@ SELECT item, version, at, data FROM event INDEXED BY event_item
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND event = 'item.forgotten' ORDER BY seq;
 
 -- name: anything_forgotten
--- Whether any content was ever forgotten.
+-- 1 if any content was ever forgotten.
 SELECT 1 FROM item WHERE deleted = 2 UNION ALL SELECT 1 FROM item_version WHERE deleted = 2 LIMIT 1;

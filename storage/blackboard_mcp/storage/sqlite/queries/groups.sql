@@ -32,32 +32,32 @@ DELETE FROM consumer_group WHERE board = ?1 AND name = ?2;
 DELETE FROM delivery WHERE board = ?1 AND consumers = ?2;
 
 -- name: deliveries_last
--- Which attempts are the last, by a new number of them.
+-- Marks the attempts that are the last under a new number of attempts.
 UPDATE delivery SET last = tries >= ?3 WHERE board = ?1 AND consumers = ?2 AND dead = 0;
 
 -- name: group_counts
--- How many events are held at ?3, wait to be handed out again, and are dead.
+-- Counts events that are held at ?3, that wait to be handed out again, and that are dead.
 SELECT (SELECT count(*) FROM delivery WHERE board = ?1 AND consumers = ?2 AND dead = 0 AND until > ?3),
        (SELECT count(*) FROM delivery WHERE board = ?1 AND consumers = ?2 AND dead = 0 AND until <= ?3),
        (SELECT count(*) FROM delivery WHERE board = ?1 AND consumers = ?2 AND dead = 1);
 
 -- name: deliveries
--- What a group has handed out, of some events (a JSON list).
+-- The deliveries of a group among some events (a JSON list).
 SELECT seq, attempt, tries, last, worker, until, dead, why FROM delivery
 WHERE board = ?1 AND consumers = ?2 AND seq IN (SELECT value FROM json_each(?3));
 
 -- name: deliveries_due
--- What waits at ?3 to be handed out again, by sequence.
+-- The deliveries that wait at ?3 to be handed out again, by sequence.
 SELECT seq, attempt, tries, why FROM delivery INDEXED BY delivery_out
 WHERE board = ?1 AND consumers = ?2 AND dead = 0 AND until <= ?3 AND last = 0 ORDER BY seq LIMIT ?4;
 
 -- name: deliveries_spent
--- What was handed out for the last time, and is held no more at ?3.
+-- The deliveries that were handed out for the last time and are held no more at ?3.
 SELECT seq, attempt, worker, why FROM delivery INDEXED BY delivery_out
 WHERE board = ?1 AND consumers = ?2 AND dead = 0 AND until <= ?3 AND last = 1 ORDER BY seq LIMIT ?4;
 
 -- name: delivery_next_due
--- When the next lease ends, of those that have not at ?3.
+-- The end of the next lease that has not ended at ?3.
 SELECT min(until) FROM delivery INDEXED BY delivery_out
 WHERE board = ?1 AND consumers = ?2 AND dead = 0 AND until > ?3;
 

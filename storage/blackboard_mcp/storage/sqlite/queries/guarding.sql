@@ -1,12 +1,12 @@
 -- What the guard holds, and by what. Values are bound by position: ?1, ?2, …
 
 -- name: protected_among
--- Those of some items (a JSON list) that may not leave.
+-- The items of a list (JSON) that may not leave.
 SELECT DISTINCT w.value FROM json_each(?2) w
 WHERE EXISTS (SELECT 1 FROM protected p WHERE p.board = ?1 AND p.number = w.value);
 
 -- name: protected_figures
--- How much of working memory may not leave: items and tokens.
+-- The items and tokens of working memory that may not leave.
 SELECT count(*), coalesce(sum(tokens), 0) FROM item
 WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) AND zone = 'working';
 
@@ -24,7 +24,7 @@ SELECT ?1, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extrac
 FROM json_each(?2);
 
 -- name: held
--- Those of some items (a JSON list) that debates hold.
+-- The items of a list (JSON) that debates hold.
 SELECT number, debate, depth FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: held_drop
@@ -36,7 +36,7 @@ DELETE FROM held WHERE board = ?1 AND debate = ?2 RETURNING number;
 DELETE FROM held;
 
 -- name: holding
--- Those of some items (a JSON list) that debates hold or are about, by open debate, what they are about last.
+-- The items of a list (JSON) that debates hold or are about, by open debate, the debated item last.
 SELECT number, debate, 0 AS about FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
 UNION ALL
 SELECT root, id, 1 FROM debate INDEXED BY debate_root
@@ -48,7 +48,7 @@ WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.sta
 ORDER BY about, 2 DESC;
 
 -- name: root_of_debate
--- What a debate is about.
+-- The item that a debate is about.
 SELECT i.number, i.type FROM debate d JOIN item i ON i.board = d.board AND i.number = d.root
 WHERE d.board = ?1 AND d.id = ?2;
 
@@ -86,7 +86,7 @@ CROSS JOIN item i ON i.board = ?1 AND i.number = d.root
 ORDER BY d.id DESC;
 
 -- name: debated_anywhere
--- What open debates are about, on every board.
+-- The items that open debates are about, on every board.
 SELECT board, root AS number, id FROM debate INDEXED BY debate_open WHERE state = 'OPEN'
 UNION
 SELECT d.board, c.critique, d.id FROM debate d INDEXED BY debate_open
@@ -125,14 +125,14 @@ CROSS JOIN item far ON far.board = ?1 AND far.number = e.target
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND SHARED(near.owner, far.owner);
 
 -- name: shared_pairs
--- Those of some pairs of items (a JSON list of [near, far]) of which whoever sees the second sees the first.
+-- The pairs of a list (JSON, [near, far]) in which whoever sees the second item sees the first.
 SELECT near.number, far.number FROM json_each(?2) w
 CROSS JOIN item near ON near.board = ?1 AND near.number = json_extract(w.value, '$[0]')
 CROSS JOIN item far ON far.board = ?1 AND far.number = json_extract(w.value, '$[1]')
 WHERE SHARED(near.owner, far.owner);
 
 -- name: others_there
--- Whether agents other than some (a JSON list) and the server (?3) have something in working memory.
+-- 1 if agents other than some (a JSON list) and the server (?3) have something in working memory.
 SELECT 1 FROM share WHERE board = ?1 AND author <> ?3 AND author NOT IN (SELECT value FROM json_each(?2)) LIMIT 1;
 
 -- name: held_on_account
@@ -169,7 +169,7 @@ FROM account a CROSS JOIN item i ON i.board = ?1 AND i.number = a.number
 WHERE i.zone = 'working';
 
 -- name: chosen_among
--- Those of some items (a JSON list) that their authors chose to keep: by their importance, or by asking somebody.
+-- The items of a list (JSON) that their authors chose to keep: by importance, or by asking somebody.
 SELECT number FROM exempt WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
 UNION
 SELECT number FROM asked WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));

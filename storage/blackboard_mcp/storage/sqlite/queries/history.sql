@@ -28,11 +28,11 @@ WHERE ?3 = 0 OR NOT EXISTS (
     SELECT 1 FROM item i WHERE i.board = ?1 AND i.number IN (e.source, e.target) AND HIDDEN(i.owner));
 
 -- name: history_private
--- Those of the items (a JSON list) that not everybody sees.
+-- The items of a list (JSON) that not everybody sees.
 SELECT number FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND HIDDEN(owner);
 
 -- name: history_owners
--- Whom the agents of a board act for.
+-- The owners that the agents of a board act for.
 SELECT agent, owner FROM principal
 WHERE agent IN (SELECT name FROM agent WHERE board = ?1 UNION SELECT agent FROM obligation WHERE board = ?1
                 UNION SELECT agent FROM vote WHERE board = ?1 UNION SELECT agent FROM decision WHERE board = ?1)
@@ -133,7 +133,7 @@ WHERE i.board = ?1 AND i.zone = 'archive'
        OR i.number IN (SELECT partial FROM request WHERE board = ?1 AND live = 1)) LIMIT 1;
 
 -- name: history_superseded
--- Which items are superseded, on their authors' word or agreement.
+-- Marks the items that are superseded, by their authors' word or agreement.
 UPDATE item SET superseded = 1 WHERE board = ?1 AND EXISTS (
     SELECT 1 FROM edge e JOIN item s ON s.board = e.board AND s.number = e.source
     WHERE e.board = item.board AND e.target = item.number AND e.kind = 'supersedes'
@@ -142,7 +142,7 @@ UPDATE item SET superseded = 1 WHERE board = ?1 AND EXISTS (
                         AND a.kind = 'supersedes' AND a.target = e.target)));
 
 -- name: history_analysed
--- Which items an `analyzed_by` edge touches.
+-- Marks the items that an `analyzed_by` edge touches.
 UPDATE item SET analysed = 1 WHERE board = ?1 AND (EXISTS (
     SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.source
     WHERE e.board = item.board AND e.target = item.number AND e.kind = 'analyzed_by'
@@ -153,7 +153,7 @@ UPDATE item SET analysed = 1 WHERE board = ?1 AND (EXISTS (
       AND SHARED(o.owner, item.owner)));
 
 -- name: history_debated
--- Which items a debate was closed on.
+-- Marks the items on which a debate was closed.
 UPDATE item SET debated = 1
 WHERE board = ?1 AND number IN (SELECT root FROM debate WHERE board = ?1 AND state <> 'OPEN');
 
@@ -179,7 +179,7 @@ WHERE no = ?1;
 UPDATE board SET parent = NULL WHERE no = ?1 AND parent NOT IN (SELECT id FROM board) RETURNING 1;
 
 -- name: history_strangers
--- Whom agents that no board knows yet act for, from the file that is attached.
+-- The owners of agents that no board knows yet, from the file that is attached.
 INSERT INTO principal(agent, owner) SELECT p.agent, p.owner FROM staged.principal p
 WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.name = p.agent) ON CONFLICT DO NOTHING;
 
@@ -222,13 +222,13 @@ WHERE board = ?1 AND duty = 'acknowledge' AND state = 'outstanding' AND EXISTS (
 UPDATE debate_critique SET answer = 0 WHERE board = ?1 AND answer = -1;
 
 -- name: history_looks
--- Whoever wrote on an imported board is known there, whatever their names look like.
+-- Makes the authors of an imported board known there, whatever their names look like.
 INSERT INTO look(board, name, look)
 SELECT ?1, agent, '' FROM event WHERE board = ?1 AND agent <> ?2 GROUP BY agent
 UNION SELECT ?1, name, '' FROM agent WHERE board = ?1;
 
 -- name: history_outcomes
--- What became of the items of closed debates, in the words that there are now.
+-- Writes the outcomes of closed debates in today's words.
 UPDATE debate SET outcome = CASE
     WHEN state = 'OPEN' THEN ''
     WHEN outcome = 'accepted' THEN 'stands'

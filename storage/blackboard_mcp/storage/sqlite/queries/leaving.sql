@@ -5,8 +5,8 @@
 UPDATE board SET pressure = ?2 WHERE no = ?1;
 
 -- name: pressure_causes
--- What everybody sees of what may not leave but for one item (?2), by why: the debate that reached it, else
--- the law it is, else what somebody owes, else its importance. With the root of the debate; most tokens first.
+-- The public items that may not leave, apart from one (?2), by cause: the debate that reached the item, else the law
+-- it is, else what somebody owes, else its importance. With the root of the debate; most tokens first.
 SELECT why, root, type, count(*), sum(tokens) FROM (
     SELECT i.tokens,
            CASE WHEN d.id IS NOT NULL THEN 'debate'
@@ -24,8 +24,8 @@ SELECT why, root, type, count(*), sum(tokens) FROM (
 ) GROUP BY why, root ORDER BY sum(tokens) DESC, root;
 
 -- name: pressure_owing
--- Who owes what on items of working memory that everybody sees, longest waiting first. A request that nobody has
--- to answer by name is its asker's to take back.
+-- Obligations on public items of working memory, with agents, longest waiting first. A request that nobody has to
+-- answer by name is its asker's to take back.
 SELECT o.agent AS agent, o.duty, o.item AS item, i.type, o.since AS since
 FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND PUBLIC(i.owner)
@@ -44,14 +44,14 @@ WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AN
 ORDER BY tokens DESC, number LIMIT ?4;
 
 -- name: pressure_important
--- What everybody sees of what importance alone keeps from leaving, longest text first, and who wrote it.
+-- The public items that importance alone keeps from leaving, longest text first, with their authors.
 SELECT i.author, i.number, i.type FROM exempt e CROSS JOIN item i ON i.board = e.board AND i.number = e.number
 WHERE e.board = ?1 AND PUBLIC(i.owner)
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
 ORDER BY i.tokens DESC, i.number LIMIT ?2;
 
 -- name: working_among
--- Those of some items (a JSON list) that are in working memory, as a pass sees them.
+-- The items of a list (JSON) that are in working memory, as a pass sees them.
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, HIDDEN(i.owner), i.updated_at,
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read,
@@ -65,13 +65,13 @@ FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.zone = 'working';
 
 -- name: going_expired
--- What step 1 takes whatever the level: the expired, but for the protected.
+-- The items that step 1 takes at any level: the expired, without the protected.
 SELECT number FROM item i WHERE board = ?1 AND expires_at IS NOT NULL AND expires_at <= ?2 AND zone = 'working'
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
 
 -- name: going_done
--- What step 1 takes as well, after a place (seq, number), in order: the finished and the superseded; claims that
--- fell (?5: 1), or the others (0). But for some items (?6, a JSON list).
+-- The other items that step 1 takes, after a place (seq, number), in order: the finished and the superseded; claims
+-- that fell (?5: 1), or the others (0). Without some items (?6, a JSON list).
 SELECT number, tokens, seq FROM item i
 WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
   AND (seq, number) > (?2, ?3) AND (status = 'INVALIDATED') = ?5
@@ -80,7 +80,8 @@ WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVE
 ORDER BY seq, number LIMIT ?4;
 
 -- name: going_logs
--- What step 2 takes, after a place, in order: logs that have been analysed. But for some items (?5, a JSON list).
+-- The items that step 2 takes, after a place, in order: logs that have been analysed. Without some items (?5, a JSON
+-- list).
 SELECT number, tokens, seq FROM item i
 WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) > (?2, ?3)
   AND number NOT IN (SELECT value FROM json_each(?5))
@@ -99,8 +100,8 @@ WHERE board = ?1 AND zone = 'working' AND PUBLIC(owner)
 ORDER BY thread LIMIT ?4;
 
 -- name: ahead_done
--- How much step 1 takes before a place (seq, number): items and tokens that an agent may know of, counted to
--- ?4 items.
+-- The items and tokens that step 1 takes before a place (seq, number), as far as an agent may know of them, counted
+-- to ?4 items.
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
@@ -110,7 +111,7 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
     LIMIT ?4);
 
 -- name: ahead_logs
--- How much step 2 takes before a place, of what step 1 leaves.
+-- The items and tokens that step 2 takes before a place, of what step 1 leaves.
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) < (?2, ?3)
@@ -120,8 +121,9 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
     LIMIT ?4);
 
 -- name: ahead_least
--- How much step 4 takes before a place (above the ceiling ?2, fresh, importance, seq, number: ?3 to ?7), of what
--- steps 1 and 2 leave, up to the importance ?14, and nothing makes leave later. Fresh is what was changed at ?8 or later, or used since ?9.
+-- The items and tokens that step 4 takes before a place (above the ceiling ?2, fresh, importance, seq, number: ?3 to
+-- ?7), of what steps 1 and 2 leave, up to the importance ?14, unless something makes them leave later. Fresh is an
+-- item changed at ?8 or later, or used since ?9.
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND importance <= ?14
@@ -145,9 +147,9 @@ WHERE board = ?1 AND zone = 'working' AND importance <= ?2 AND number NOT IN (SE
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
 
 -- name: going_least
--- What step 4 takes of one importance (?2), after a place (seq, number) and before the sequence ?5, in order: what is
--- fresh (?6: 1) or not (0), that is changed at the sequence ?7 or later, or read or cited since ?8. But for some
--- items (?9, a JSON list). With the author, and whether something makes it leave later.
+-- The items that step 4 takes of one importance (?2), after a place (seq, number) and before the sequence ?5, in
+-- order: fresh ones (?6: 1) or others (0). Fresh is an item changed at the sequence ?7 or later, or read or cited
+-- since ?8. Without some items (?9, a JSON list). With the author, and whether something makes the item leave later.
 SELECT number, tokens, seq, author,
        EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number),
        EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
@@ -174,7 +176,7 @@ WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?
 ORDER BY seq, number LIMIT 1;
 
 -- name: event_from_at
--- When the first event of the log was at a sequence or after it.
+-- The time of the first event at a sequence or after it.
 SELECT at FROM event WHERE board = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1;
 
 -- name: event_of_agents
@@ -183,16 +185,16 @@ SELECT at FROM event WHERE board = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1;
 SELECT seq FROM event WHERE board = ?1 AND seq > ?4 AND agent <> ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3;
 
 -- name: restored_since
--- What of working memory came back from the archive after a sequence (?2) and an instant: what everybody sees, then
+-- The items of working memory that came back from the archive after a sequence (?2) and an instant: public ones, then
 -- the rest, the newest first.
 SELECT v.item, i.tokens, HIDDEN(i.owner), max(v.seq) FROM event v CROSS JOIN item i ON i.board = v.board AND i.number = v.item
 WHERE v.board = ?1 AND v.seq > ?2 AND v.at > ?3 AND v.event = 'item.restored' AND i.zone = 'working'
 GROUP BY v.item ORDER BY 3, max(v.seq) DESC;
 
 -- name: grounds_of_debates
--- What members of open debates cite (`derived_from`) and nothing else keeps, and what the critiques and their answers
--- cite on items whose debate was settled after a sequence (?2) and an instant. What everybody sees comes before the
--- rest, what is open (0) before what was settled (1), then the most important. What is hidden cites nothing for others.
+-- The items that members of open debates cite (`derived_from`) and nothing else keeps, and those that critiques and
+-- answers cite in debates settled after a sequence (?2) and an instant. Public items come first, then those of open
+-- debates (0) before settled ones (1), then the most important. Hidden items cite nothing for others.
 WITH settled(critique) AS (
     SELECT k.critique FROM event v
     CROSS JOIN debate d INDEXED BY debate_root ON d.board = v.board AND d.root = v.item AND d.state IN ('CONSENSUS', 'DECIDED')
@@ -215,7 +217,7 @@ WHERE i.status IN ('ACTIVE', 'DEBATED')
 GROUP BY i.number ORDER BY HIDDEN(i.owner), 3, i.importance DESC, i.number;
 
 -- name: authors_depending
--- Who wrote what depends on an item, of what is live.
+-- The authors of live items that depend on an item.
 SELECT DISTINCT x.author FROM edge e INDEXED BY edge_target
 CROSS JOIN item x ON x.board = e.board AND x.number = e.source
 CROSS JOIN item i ON i.board = e.board AND i.number = e.target
@@ -272,5 +274,5 @@ UPDATE summary_request SET holder = ?3, held_until = ?4, lease = ?5 WHERE board 
 DELETE FROM summary_request WHERE board = ?1 AND thread = ?2;
 
 -- name: shares
--- What each agent has posted of working memory, in tokens.
+-- The tokens of working memory that each agent has posted.
 SELECT author, tokens FROM share WHERE board = ?1;

@@ -9,7 +9,7 @@ SELECT m.role FROM board b CROSS JOIN member m ON m.board = b.no AND m.agent = ?
 SELECT m.agent, m.role FROM board b CROSS JOIN member m ON m.board = b.no WHERE b.id = ?1 ORDER BY m.agent;
 
 -- name: members_count
--- How many members a board has.
+-- Counts the members of a board.
 SELECT count(*) FROM member WHERE board = ?1;
 
 -- name: member_set

@@ -51,7 +51,7 @@ UPDATE item SET status = ?3, seq = ?4, updated_at = ?5, updated_by = ?6 WHERE bo
 INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
 
 -- name: depends_reaches
--- Whether `depends_on` leads from ?2 to ?3.
+-- 1 if `depends_on` leads from ?2 to ?3.
 WITH RECURSIVE reach(n) AS (
     SELECT ?2
     UNION
@@ -60,7 +60,7 @@ WITH RECURSIVE reach(n) AS (
 SELECT 1 FROM reach WHERE n = ?3;
 
 -- name: stored_by
--- How many bytes an agent has written on a board that are kept.
+-- The bytes that an agent has written on a board and that are kept.
 SELECT bytes FROM stored WHERE board = ?1 AND agent = ?2;
 
 -- name: stored_here

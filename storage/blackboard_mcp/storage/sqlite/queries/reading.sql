@@ -12,7 +12,7 @@ SELECT number, type FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: beginnings
--- How texts begin, of versions (a JSON list of [number, version]) of items that an agent may see.
+-- The first characters of versions (a JSON list of [number, version]) of items that an agent may see.
 SELECT i.number, json_extract(w.value, '$[1]') AS asked,
        substr(ltrim(CASE WHEN i.version = json_extract(w.value, '$[1]') THEN i.text ELSE v.text END,
                     char(9, 10, 13, 32)), 1, 1000)
@@ -66,7 +66,7 @@ WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
   AND status IN ('ACTIVE', 'DEBATED') AND VISIBLE(owner, ?2) ORDER BY +number;
 
 -- name: law_among
--- Those of some items (a JSON list) that are such, of every owner: for the guard.
+-- The items of a list (JSON) that are law (constraints, hot issues), of every owner: for the guard.
 SELECT number, type FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND zone = 'working'
   AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED');
@@ -77,7 +77,7 @@ SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND VISIBLE(owner,
 ORDER BY importance DESC, seq DESC LIMIT ?3;
 
 -- name: own_notes
--- How many items of working memory an agent sees that not everybody does, and their tokens.
+-- The count and tokens of items of working memory that an agent sees and not everybody does.
 SELECT count(*), coalesce(sum(tokens), 0) FROM item INDEXED BY item_private
 WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner) AND VISIBLE(owner, ?2);
 
@@ -120,7 +120,7 @@ FROM item i
 WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND VISIBLE(i.owner, ?3);
 
 -- name: status_counts
--- How many items an agent may see by zone, type and status, with tokens.
+-- The items that an agent may see, counted by zone, type and status, with tokens.
 SELECT zone, type, status, sum(items), sum(tokens) FROM figure
 WHERE board = ?1 AND VISIBLE(owner, ?2)
 GROUP BY zone, type, status ORDER BY zone, type, status;

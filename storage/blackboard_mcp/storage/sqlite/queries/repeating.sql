@@ -1,7 +1,7 @@
 -- What calls answered, by idempotency key. Values are bound by position: ?1, ?2, …
 
 -- name: idempotency_get
--- What a mutation answered the first time, while that is good.
+-- The first answer of a mutation, while it is good.
 SELECT digest, answer FROM idempotency WHERE board = ?1 AND agent = ?2 AND key = ?3 AND expires_at > ?4;
 
 -- name: idempotency_put

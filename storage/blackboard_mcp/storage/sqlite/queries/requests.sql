@@ -42,7 +42,7 @@ SELECT number FROM request INDEXED BY request_asked
 WHERE board = ?1 AND asker = ?2 AND live = 1 ORDER BY number LIMIT ?3;
 
 -- name: requests_live
--- How many requests of a board are live, up to a limit.
+-- Counts the live requests of a board, up to a limit.
 SELECT count(*) FROM (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1 LIMIT ?2);
 
 -- name: requests_among
@@ -54,7 +54,7 @@ SELECT partial, agent, skill, holder FROM request
 WHERE board = ?1 AND partial IN (SELECT value FROM json_each(?2)) AND live = 1 AND partial > 0;
 
 -- name: requests_any
--- Whether any request of a board is live.
+-- 1 if any request of a board is live.
 SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1 LIMIT 1;
 
 -- name: requests_owed
@@ -77,7 +77,7 @@ INSERT INTO request_declined(board, number, agent, reason, at) VALUES (?1, ?2, ?
 ON CONFLICT DO UPDATE SET reason = excluded.reason, at = excluded.at;
 
 -- name: request_declines
--- Who declined a request, the first first.
+-- The agents that declined a request, the first first.
 SELECT agent, reason FROM request_declined WHERE board = ?1 AND number = ?2 ORDER BY at, agent;
 
 -- name: requests_due
@@ -103,7 +103,7 @@ DELETE FROM skill WHERE board = ?1 AND agent = ?2 AND skill = ?3;
 SELECT skill FROM skill WHERE board = ?1 AND agent = ?2 ORDER BY skill;
 
 -- name: skills_on_board
--- How many skills are offered on a board, over all agents.
+-- Counts the skills that agents offer on a board.
 SELECT count(*) FROM skill WHERE board = ?1;
 
 -- name: skills_offered
@@ -118,7 +118,7 @@ WHERE s.board = ?1 AND s.skill = ?2 AND max(s.since, coalesce(a.last_seen, 0)) >
 ORDER BY s.since, s.agent LIMIT ?4;
 
 -- name: agent_there
--- Whether an agent was ever on a board.
+-- 1 if an agent was ever on a board.
 SELECT 1 FROM agent WHERE board = ?1 AND name = ?2;
 
 -- name: skills_lapsing

@@ -1,7 +1,7 @@
 -- Access tokens. Values are bound by position: ?1, ?2, …
 
 -- name: token_any
--- Whether there is a token or was one.
+-- 1 if there is a token or was one.
 SELECT EXISTS (SELECT 1 FROM token);
 
 -- name: token_add
@@ -30,7 +30,7 @@ SELECT id, trust FROM token
 WHERE agent = ?1 AND trust <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
 
 -- name: token_owner
--- Whom the tokens of an agent that count now have it act for.
+-- The owner that the valid tokens of an agent have it act for.
 SELECT owner FROM token
 WHERE agent = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1;
 

@@ -16,7 +16,7 @@ SELECT max(e.seq) FROM json_each(?2) w CROSS JOIN event e INDEXED BY event_item
 WHERE e.board = ?1 AND e.item = w.value AND e.seq > ?4 AND e.seq <= ?5 AND VISIBLE(e.owner, ?3);
 
 -- name: events_between
--- What the log after ?3 and up to ?4 is about, as far as an agent may see it.
+-- The items that the log after ?3 and up to ?4 is about, as far as an agent may see them.
 SELECT seq, item, key FROM event
 WHERE board = ?1 AND seq > ?3 AND seq <= ?4 AND VISIBLE(owner, ?2) ORDER BY seq LIMIT ?5;
 

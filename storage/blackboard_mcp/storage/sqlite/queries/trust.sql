@@ -1,7 +1,7 @@
 -- How far agents and items are relied on, where that is not as usual. Values are bound by position: ?1, ?2, …
 
 -- name: agent_trust
--- How far an agent is relied on.
+-- The trust in an agent.
 SELECT trust FROM agent_trust WHERE agent = ?1;
 
 -- name: agent_trust_put
@@ -13,7 +13,7 @@ INSERT INTO agent_trust(agent, trust) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET 
 DELETE FROM agent_trust WHERE agent = ?1;
 
 -- name: trust_of
--- How far those of some items (a JSON list) are relied on.
+-- The trust in each item of a list (JSON).
 SELECT number, trust FROM item_trust WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: item_trust_put

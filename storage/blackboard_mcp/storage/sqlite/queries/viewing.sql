@@ -27,14 +27,14 @@ WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind 
 GROUP BY e.target;
 
 -- name: asked_for_answers
--- Who owes an answer to each of some questions (a JSON list of items that the reader may see).
+-- The agents that owe an answer to each of some questions (a JSON list of items that the reader may see).
 SELECT item, agent FROM obligation INDEXED BY obligation_item
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND state = 'outstanding'
   AND duty = 'respond' AND debate = 0
 ORDER BY item, since, agent;
 
 -- name: replaced_by
--- What some items (a JSON list) were superseded by, on their authors' word or agreement: the newest item of each.
+-- The newest item that superseded each item of a list (JSON), by its author's word or agreement.
 SELECT e.target, max(e.source), a.type
 FROM edge e INDEXED BY edge_target
 CROSS JOIN item a ON a.board = e.board AND a.number = e.source
@@ -47,7 +47,7 @@ WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind 
 GROUP BY e.target;
 
 -- name: last_acts
--- Who did something among the last ?4 events up to one that an agent may see, and when last.
+-- The agents of the last ?4 events up to one that an agent may see, with the time of their last act.
 SELECT agent, max(at), max(seq) FROM (
     SELECT agent, at, seq FROM event WHERE board = ?1 AND seq <= ?3 AND VISIBLE(owner, ?2)
     ORDER BY seq DESC LIMIT ?4)
@@ -59,7 +59,7 @@ SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owne
 FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 ORDER BY seq DESC LIMIT ?4;
 
 -- name: authors
--- Who wrote some items (a JSON list) that an agent may see, and how they were deleted.
+-- The authors of items (a JSON list) that an agent may see, and how each was deleted.
 SELECT number, type, author, deleted FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
