@@ -24,7 +24,7 @@ INSERT INTO endorsement(board, item, agent, tags, metadata, at) VALUES (?1, ?2, 
 ON CONFLICT DO NOTHING RETURNING item;
 
 -- name: endorsements
--- The agents that posted the same as an item, with their texts; oldest first.
+-- The agents that posted the same as an item, with their tags and metadata; oldest first.
 SELECT agent, tags, metadata, at FROM endorsement WHERE board = ?1 AND item = ?2 ORDER BY at, agent LIMIT ?3;
 
 -- name: stances

@@ -51,7 +51,7 @@ UPDATE item_version SET text = '', tags = '[]', metadata = '{}', tokens = 0, del
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND deleted = 0;
 
 -- name: endorsements_forget
--- Drops texts that were posted along with the same finding as items (a JSON list).
+-- Drops tags and metadata that came with the same findings as items (a JSON list).
 UPDATE endorsement SET tags = '[]', metadata = '{}'
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2));
 
