@@ -104,13 +104,13 @@ class Unpermitted(Forbidden):
     """Changes that were not put before the board's access policies, or not as they are by now; nothing was changed.
 
     Attributes:
-        proposal: the changes with their agent, its owner and role, and the policies that the board chose.
+        proposal: all of the changes, with their agent; `None` where the error came over a wire.
     """
 
     code = "unpermitted"
 
-    def __init__(self, message: str, proposal: Proposal) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, proposal: Proposal | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
         self.proposal = proposal
 
 

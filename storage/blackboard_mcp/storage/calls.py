@@ -58,7 +58,8 @@ class StoreCalls:
             try:
                 return await self.engine.write(partial(members.under, write, work))
             except Unpermitted as error:
-                proposal = error.proposal
+                if (proposal := error.proposal) is None:
+                    raise
             allowed = await judge(proposal)
             write = replace(
                 write,

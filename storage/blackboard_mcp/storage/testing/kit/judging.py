@@ -117,6 +117,7 @@ class JudgingTests:
         with pytest.raises(Unpermitted) as told:
             await call(None)
         proposal = told.value.proposal
+        assert proposal is not None
         assert (proposal.access, bool(proposal.changes)) == (("watchful",), True)
         assert await at.standing() == before
 
