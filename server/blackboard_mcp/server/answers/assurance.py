@@ -12,9 +12,9 @@ _SAID = re.compile(
 
 
 def to_reader(message: str) -> str:
-    """Returns an error message without the words "nothing was changed".
+    """Returns an error message without the words "nothing was changed", which say nothing to whoever only reads.
 
-    The words after them begin a sentence of their own.
+    The words that follow get a capital letter, for they begin the next sentence now.
     """
     return _SAID.sub(_begun, message)
 

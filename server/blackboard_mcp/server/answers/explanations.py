@@ -290,7 +290,7 @@ def _archived(explanation: Explanation, now: datetime) -> list[str]:
 
 
 def wire_explained(explained: Explained, now: datetime) -> wire.ExplainAnswer:
-    """Returns the explanations as a model for programs."""
+    """Returns the explanations as a structured answer, for programs."""
     return wire.ExplainAnswer(
         explanations=[_wire(explanation, explained, now) for explanation in explained.explanations],
         missing=list(explained.missing),

@@ -49,7 +49,7 @@ def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str
 
 
 def statistics(figures: Statistics, growth: Growth | None = None) -> wire.StatisticsAnswer:
-    """Returns a board's statistics as a model, limited to what the agent may see.
+    """Returns a board's statistics as a structured answer, limited to what the agent may see.
 
     `growth` is given only where the caller may see how the server's disk fills.
     """

@@ -11,7 +11,7 @@ from .remarks import wire_remarks
 
 
 def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> wire.TransactionAnswer:
-    """Returns the answer to a transaction as a model; `ack` are the ids that it acknowledged."""
+    """Returns the structured answer to a transaction; `ack` are the ids that it acknowledged."""
     return wire.TransactionAnswer(
         items=[wire.wire_item(item) for item in done.items],
         debates=[wire.WireDebated(id=debated.id, state=debated.state) for debated in done.debates],

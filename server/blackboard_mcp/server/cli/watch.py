@@ -122,7 +122,7 @@ class _Following:
             since = 0
 
     async def one(self, board: BoardAccess, since: int | None) -> None:
-        """Follows one board, from the sequence `since` or its present end."""
+        """Prints each event of one board after the sequence `since`, or from now on; ends with the command."""
         from blackboard_mcp.protocols.filters import parse_event_filter
 
         source = board._source(self._filter, parse_event_filter(self._filter), None)

@@ -473,9 +473,7 @@ class CoreTools:
         shortened: bool = False,
         others: Mapping[str, datetime] | None = None,
     ) -> Answer:
-        """Returns events as text and as a model, and records that the events in the answer were shown to the
-        caller.
-        """
+        """Returns events as text and as a structured answer, and records that the caller was shown them."""
 
         def told(shown: list[int]) -> Attention:
             if caller.structured:

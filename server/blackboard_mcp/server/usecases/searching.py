@@ -154,7 +154,7 @@ async def with_neighbours(store: BoardStore, board: str, agent: str, found: Sear
 
 
 def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.SearchAnswer:
-    """Returns the result as a model; `left` maps item numbers to the reason why each left."""
+    """Returns the search result as a structured answer; `left` maps item numbers to the reason why each left."""
     ids = {item.number: item.id for item in found.items}
     neighbours = [
         wire.WireNeighbour(of=ids[number], place=place, item=wire.wire_item(item))

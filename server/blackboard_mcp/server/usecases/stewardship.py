@@ -227,7 +227,7 @@ def _hidden(figures: Statistics) -> int:
 
 
 def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
-    """Returns the core as a model."""
+    """Returns the core as a structured answer."""
     return wire.CoreAnswer(
         objective=core.objective,
         constraints=list(core.constraints),
@@ -238,7 +238,7 @@ def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
 
 
 def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> wire.BoardAnswer:
-    """Returns the board, its members and access policies as a model."""
+    """Returns the board, its members and access policies as a structured answer."""
     return wire.BoardAnswer(
         board=board.id,
         title=board.title,
@@ -263,7 +263,7 @@ def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] 
 
 
 def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> wire.PruneAnswer:
-    """Returns the outcomes of a pass as a model."""
+    """Returns the outcomes of pruning passes as a structured answer, which says whether it was a dry run."""
     moved = [line for outcome in outcomes for line in outcome.moved]
     return wire.PruneAnswer(
         dry_run=dry_run,

@@ -135,7 +135,10 @@ class Room:
                     self.show(line, self._cap(line))
 
     def _open_work(self, urgent: Sequence[Section]) -> None:
-        """Shows a sentence for each line of the urgent sections except critiques, up to `URGENT` of the room."""
+        """Gives each line of the urgent sections one sentence; lines of critiques wait.
+
+        Stops when urgent sections fill the fraction `URGENT` of the view's tokens.
+        """
         for section in urgent:
             for line in section.order:
                 spent = sum(other.cost for other in urgent)

@@ -50,7 +50,7 @@ async def moved(at: Table, agent: str, reads: Reads, *writes: Draft, **more: Any
 
 
 def call(op: str, target: Target, **more: Any) -> DebateCall:
-    """Returns a call in the debate about an item."""
+    """Makes a `DebateCall` on the item `target`; `more` are further fields of it."""
     return DebateCall(DebateOp(op), number(target), **more)
 
 
