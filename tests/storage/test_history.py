@@ -28,6 +28,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
 from blackboard_mcp.storage.testing.kit.filling import DISTURBING, filled
 from patience import PATIENCE
+from unfilled import UNFILLED
 
 Line = dict[str, Any]
 
@@ -96,7 +97,7 @@ async def test_I18_a_board_with_something_in_every_table_is_rebuilt_equal(
     def empty() -> Steps[list[str]]:
         found = []
         for table in TABLES:
-            if table.role is not ColumnRole.INSTALLATION:
+            if table.role is not ColumnRole.INSTALLATION and table.name not in UNFILLED:
                 rows = yield f"SELECT count(*) FROM {table.name}", ()  # noqa: S608 - names of ours
                 found += [] if rows[0][0] else [table.name]
         return found

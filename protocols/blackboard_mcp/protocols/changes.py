@@ -51,6 +51,16 @@ class ChangeKind(StrEnum):
     RESTORE = "restore"
     CONSUME = "consume"
     """A turn in a consumer group, or a change of the group or its dead letters."""
+    JOIN = "join"
+    """Taking part on the board, or leaving it."""
+    PLAN = "plan"
+    """Planning, changing or cancelling a task; `name` is its id, empty for a new one."""
+    CLAIM = "claim"
+    """Taking a task, or what its holder or reviewer does with it; `name` is its id."""
+    STAGE = "stage"
+    """Defining or moving a stage; `name` is its id, empty for a new one."""
+    RUN = "run"
+    """Starting a run, a turn in it, or its end; `name` is its id, empty for a new one."""
     CORE = "core"
     BOARD = "board"
     """The board's title, parent, lifecycle, or one of its settings."""
@@ -74,6 +84,11 @@ _POSTS: Final = (
     ChangeKind.RESPOND,
     ChangeKind.RESTORE,
     ChangeKind.CONSUME,
+    ChangeKind.JOIN,
+    ChangeKind.PLAN,
+    ChangeKind.CLAIM,
+    ChangeKind.STAGE,
+    ChangeKind.RUN,
 )
 
 ACTIONS: Final[Mapping[ChangeKind, Action]] = MappingProxyType(

@@ -71,7 +71,46 @@ class EventType(StrEnum):
     DELIVERY_DEAD = "delivery.dead"
     DELIVERY_RETRIED = "delivery.retried"
     DELIVERY_DROPPED = "delivery.dropped"
+    AGENT_JOINED = "agent.joined"
+    AGENT_CHANGED = "agent.changed"
+    AGENT_LEFT = "agent.left"
+    PLAN_ADDED = "plan.added"
+    PLAN_CHANGED = "plan.changed"
+    PLAN_CANCELLED = "plan.cancelled"
+    CLAIM_TAKEN = "claim.taken"
+    CLAIM_EXTENDED = "claim.extended"
+    CLAIM_WAITING = "claim.waiting"
+    CLAIM_RELEASED = "claim.released"
+    CLAIM_LAPSED = "claim.lapsed"
+    CLAIM_DONE = "claim.done"
+    CLAIM_FAILED = "claim.failed"
+    CLAIM_VERIFIED = "claim.verified"
+    CLAIM_REJECTED = "claim.rejected"
+    STAGE_DEFINED = "stage.defined"
+    STAGE_MOVED = "stage.moved"
+    RUN_STARTED = "run.started"
+    TURN_GIVEN = "turn.given"
+    TURN_ENDED = "turn.ended"
+    TURN_LAPSED = "turn.lapsed"
+    TURN_OFFERED = "turn.offered"
+    DECISION_MADE = "decision.made"
+    RUN_NO_CONTRIBUTOR = "run.no_contributor"
+    RUN_UNKNOWN_AGENT = "run.unknown_agent"
+    RUN_OPENED = "run.opened"
+    RUN_STALLED = "run.stalled"
+    BUDGET_BLOCKED = "budget.blocked"
+    RUN_SETTLED = "run.settled"
+    RUN_STOPPED = "run.stopped"
+    RUN_FINISHED = "run.finished"
 
+
+OF_CONTROL = frozenset(
+    event
+    for event in EventType
+    if event.startswith(("agent.", "plan.", "claim.", "stage.", "run.", "turn.", "decision.", "budget."))
+    and event is not EventType.CLAIM_AGREED
+)
+"""Types of events about who takes part, tasks, stages and runs. Their data names task, stage or run by id."""
 
 WITHOUT_ITEM = frozenset(
     {
@@ -88,6 +127,7 @@ WITHOUT_ITEM = frozenset(
         EventType.GROUP_ENDED,
         EventType.DELIVERY_RETRIED,
         EventType.DELIVERY_DROPPED,
+        *OF_CONTROL,
     }
 )
 """Types of events that are about no item."""
@@ -112,6 +152,9 @@ QUIET = frozenset(
         EventType.WATCH_BEGAN,
         EventType.WATCH_ENDED,
         *(OF_GROUPS - {EventType.DELIVERY_DEAD}),
+        EventType.AGENT_CHANGED,
+        EventType.CLAIM_EXTENDED,
+        EventType.TURN_OFFERED,
     }
 )
 """Types of events that are bookkeeping, and news to nobody."""
@@ -124,6 +167,18 @@ APART = frozenset(
         EventType.ITEM_EXPIRED,
         EventType.MEMBER_CHANGED,
         EventType.OBLIGATION_WAIVED,
+        EventType.PLAN_CHANGED,
+        EventType.CLAIM_TAKEN,
+        EventType.CLAIM_WAITING,
+        EventType.CLAIM_RELEASED,
+        EventType.CLAIM_LAPSED,
+        EventType.CLAIM_VERIFIED,
+        EventType.TURN_GIVEN,
+        EventType.TURN_ENDED,
+        EventType.TURN_LAPSED,
+        EventType.DECISION_MADE,
+        EventType.RUN_NO_CONTRIBUTOR,
+        EventType.RUN_UNKNOWN_AGENT,
         *(event for event in EventType if event.startswith("request.")),
     }
 )

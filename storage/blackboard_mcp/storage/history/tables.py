@@ -12,10 +12,13 @@ from enum import StrEnum
 
 from blackboard_mcp.protocols.access import Role as MemberRole
 from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.agenda import TaskState
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
 from blackboard_mcp.protocols.messages.request_result import RequestState
+from blackboard_mcp.protocols.runs import RunState
+from blackboard_mcp.protocols.stages import StageState
 from blackboard_mcp.protocols.values import dataclass
 
 from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, RowForm, word
@@ -371,6 +374,87 @@ TABLES: tuple[Table, ...] = (
         ("agent", "topic"),
         {"agent": TEXT, "topic": TEXT, "since": INSTANT},
         private=True,
+    ),
+    Table(
+        "participant",
+        ColumnRole.TRUTH,
+        ("agent",),
+        {"agent": TEXT, "role": TEXT, "interests": ANY, "joined_at": INSTANT, "left_at": INSTANT},
+    ),
+    Table(
+        "task",
+        ColumnRole.TRUTH,
+        ("number",),
+        {
+            **{"number": WHOLE, "title": TEXT, "text": TEXT, "skill": TEXT, "worker": TEXT},
+            **{"trigger_if": TEXT, "triggered": FLAG, "priority": WHOLE, "stage": WHOLE, "required": FLAG},
+            **{"verify": TEXT, "retries": WHOLE, "paths": TEXTS, "state": word(TaskState)},
+            **{"blockers": WHOLE, "attempts": WHOLE, "failures": WHOLE, "holder": TEXT, "lease": WHOLE},
+            **{"length": WHOLE, "until": INSTANT, "waits_on": TEXT, "waits_for": WHOLES, "result": WHOLE},
+            **{"why": TEXT, "created_by": TEXT, "created_at": INSTANT, "moved_at": INSTANT},
+        },
+    ),
+    Table("task_after", ColumnRole.TRUTH, ("task", "after_task"), {"task": WHOLE, "after_task": WHOLE}),
+    Table(
+        "task_attempt",
+        ColumnRole.TRUTH,
+        ("task", "lease", "at"),
+        {"task": WHOLE, "lease": WHOLE, "agent": TEXT, "how": TEXT, "note": TEXT, "at": INSTANT},
+    ),
+    Table(
+        "reservation",
+        ColumnRole.TRUTH,
+        ("lease", "pattern"),
+        {
+            **{"lease": WHOLE, "pattern": TEXT, "shared": FLAG, "agent": TEXT, "task": WHOLE},
+            **{"length": WHOLE, "until": INSTANT},
+        },
+    ),
+    Table(
+        "stage",
+        ColumnRole.TRUTH,
+        ("number",),
+        {
+            **{"number": WHOLE, "parent": WHOLE, "title": TEXT, "kind": word(("stage", "milestone"))},
+            **{"state": word(StageState), "entry_if": TEXT, "exit_if": TEXT, "required_if": TEXT},
+            **{"needed": WHOLE, "entry_held": FLAG, "manual": FLAG, "autocomplete": FLAG},
+            **{"created_by": TEXT, "moved_at": INSTANT, "why": TEXT},
+        },
+    ),
+    Table(
+        "condition_term",
+        ColumnRole.TRUTH,
+        ("term", "kind", "number"),
+        {"term": TEXT, "kind": TEXT, "number": WHOLE},
+    ),
+    Table("condition_due", ColumnRole.TRUTH, ("kind", "number"), {"kind": TEXT, "number": WHOLE}),
+    Table(
+        "run",
+        ColumnRole.TRUTH,
+        ("number",),
+        {
+            **{"number": WHOLE, "problem": WHOLE, "state": word(RunState), "phase": TEXT, "strategy": TEXT},
+            **{"fallback": TEXT, "agents": TEXTS, "round": WHOLE, "max_rounds": WHOLE, "budget": OBJECT},
+            **{"spent": OBJECT, "coordinator": TEXT, "decider": TEXT, "sealed": FLAG, "coordinate": TEXT},
+            **{"decide": TEXT, "idle": WHOLE, "started_by": TEXT, "started_at": INSTANT},
+            **{"moved_at": INSTANT, "stamp": WHOLE, "malformed": WHOLE, "stalls": WHOLE, "resets": WHOLE},
+            **{"reason": TEXT, "answer": WHOLE, "strategy_state": OBJECT},
+        },
+    ),
+    Table(
+        "run_turn",
+        ColumnRole.TRUTH,
+        ("run", "lease"),
+        {
+            **{"run": WHOLE, "lease": WHOLE, "round": WHOLE, "agent": TEXT, "kind": TEXT, "until": INSTANT},
+            **{"instruction": TEXT, "state": TEXT, "text": TEXT, "item": WHOLE, "at": INSTANT},
+        },
+    ),
+    Table(
+        "run_offer",
+        ColumnRole.TRUTH,
+        ("run", "agent"),
+        {"run": WHOLE, "agent": TEXT, "offer": WHOLE},
     ),
     Table("concern", ColumnRole.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
     # Several debates and edges may be right as the first that reached an item.

@@ -1,0 +1,384 @@
+"""The agenda of a board: tasks in the order of their dependencies, and who holds which of them under a lease.
+
+A task has a number on its board, shown as `T-4`. Whether it is ready is computed from the board, never stored. Whoever
+takes a ready task holds it under a lease, whose number is a fence: every later lease of the board is higher, and only
+the newest lease of a task may end it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from .answers import Once
+from .errors import InvalidInput
+from .items import Item
+from .values import dataclass
+
+MAX_TASKS = 100
+"""Most tasks that one call plans, changes or cancels."""
+MAX_OPEN_TASKS = 10_000
+"""Most tasks of one board that are not over."""
+MAX_AFTER = 50
+MAX_TITLE = 200
+MAX_NOTE = 2_000
+MAX_PATHS = 20
+"""Most patterns that one lease reserves."""
+MAX_PATTERN = 200
+MAX_RESERVATIONS = 1_000
+"""Most reservations of one board at a time."""
+MAX_LISTED = 100
+"""Most tasks that one look at the agenda lists."""
+PRIORITIES = (1, 5)
+PRIORITY = 3
+RETRIES = 2
+MAX_RETRIES = 20
+LEASE_SECONDS = 300.0
+"""Seconds that a task is held after the last call of its holder."""
+LEASES = (1.0, 3_600.0)
+MAX_WAITING_SECONDS = 86_400.0
+"""Seconds after which a task that waits for something goes on without it."""
+MAX_SWEPT = 20
+"""Most ended leases that one call clears away."""
+
+
+class TaskState(StrEnum):
+    """The state of a task; `TASK_MOVES` has the allowed moves."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    """Held, with its lease's clock stopped while its holder waits for something."""
+    REVIEW = "REVIEW"
+    """Done, and to be confirmed by another agent."""
+    COMPLETED = "COMPLETED"
+    FAULTED = "FAULTED"
+    CANCELLED = "CANCELLED"
+
+
+TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.PENDING: frozenset(
+        {TaskState.RUNNING, TaskState.REVIEW, TaskState.COMPLETED, TaskState.CANCELLED}
+    ),
+    TaskState.RUNNING: frozenset(TaskState) - {TaskState.RUNNING},
+    TaskState.WAITING: frozenset(TaskState) - {TaskState.WAITING},
+    TaskState.REVIEW: frozenset(
+        {TaskState.PENDING, TaskState.COMPLETED, TaskState.FAULTED, TaskState.CANCELLED}
+    ),
+    TaskState.FAULTED: frozenset({TaskState.PENDING, TaskState.COMPLETED, TaskState.CANCELLED}),
+    TaskState.COMPLETED: frozenset(),
+    TaskState.CANCELLED: frozenset(),
+}
+"""PENDING → COMPLETED is a late `done` under the last lease; FAULTED → PENDING a retry, → COMPLETED a waiver."""
+
+TASK_OVER = frozenset({TaskState.COMPLETED, TaskState.CANCELLED})
+HELD = frozenset({TaskState.RUNNING, TaskState.WAITING})
+
+_ID = re.compile(r"[Tt]?-?([1-9][0-9]{0,9})\Z")
+
+
+def task_id(number: int) -> str:
+    """Returns a task's id as agents see it."""
+    return f"T-{number}"
+
+
+def parse_task(text: str) -> int:
+    """Returns the number of a task from its id (`T-4`) or its number alone.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    match = _ID.match(text.strip())
+    if match is None:
+        raise InvalidInput(
+            f"'{text[:40]}' is not a task's id: they look like T-4, as plan() lists them. Nothing was changed."
+        )
+    return int(match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to plan, or changes to an existing one (`number`); in a change `None` leaves a field as it is.
+
+    `after` names tasks that must be COMPLETED first: their numbers, or negative places of the same call (-1 is its
+    first). At most one of `skill`, `worker` and `trigger` binds it: to agents with a skill, to one agent, or to a
+    condition (see `conditions`) that must hold first. `verify` is "" (nobody confirms it), "agent" (another agent
+    does) or "owner" (an agent of another owner). `required` counts for its stage. `state` PENDING retries a FAULTED
+    task, COMPLETED waives it; both are for stewards, its planner, and need `why` of the call.
+    """
+
+    number: int = 0
+    title: str | None = None
+    text: str | None = None
+    after: tuple[int, ...] | None = None
+    skill: str | None = None
+    worker: str | None = None
+    trigger: str | None = None
+    priority: int | None = None
+    stage: int | None = None
+    """The number of its stage; 0 for none."""
+    required: bool | None = None
+    verify: Literal["", "agent", "owner"] | None = None
+    retries: int | None = None
+    paths: tuple[str, ...] | None = None
+    """Patterns that whoever takes it reserves."""
+    state: TaskState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as the board has it. `lease` is the last one given, 0 before the first; `until` ends a live one.
+
+    `blocked_by` says in a few words each what keeps a PENDING task from being ready: `T-3 RUNNING by ann`,
+    `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`, `worker ben`. `why` is the reason of its last move, if one
+    was given. `result` is the id of the item that its `done` posted. `waits_on` says what a WAITING task waits for.
+    """
+
+    number: int
+    title: str
+    text: str
+    state: TaskState
+    ready: bool
+    blocked_by: tuple[str, ...]
+    holder: str
+    lease: int
+    until: datetime | None
+    priority: int
+    stage: int
+    attempts: int
+    """How often it was taken."""
+    after: tuple[int, ...] = ()
+    skill: str = ""
+    worker: str = ""
+    trigger: str = ""
+    required: bool = False
+    verify: str = ""
+    retries: int = RETRIES
+    paths: tuple[str, ...] = ()
+    created_by: str = ""
+    created_at: datetime | None = None
+    moved_at: datetime | None = None
+    waits_on: str = ""
+    result: str | None = None
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id, as agents see it."""
+        return task_id(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An earlier attempt at a task: who held it, how it ended (`failed`, `released`, `lapsed`, `rejected`), and what
+    they left for the next.
+    """
+
+    number: int
+    agent: str
+    lease: int
+    how: str
+    note: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The result of a task that came before: its result item's id and the beginning of its text."""
+
+    task: int
+    title: str
+    item: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Files or keys that a lease reserves: `file:src/db/**` or `key:plan:*`. Shared ones exclude only others' own."""
+
+    pattern: str
+    shared: bool
+    agent: str
+    lease: int
+    task: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The tasks that a call planned or changed, in its order, then those it cancelled."""
+
+    tasks: tuple[Task, ...]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """Tasks that are not over, ready ones first, then by priority and age; `total` counts all of them.
+
+    `mine` are those that the agent holds, `review` those that wait for somebody like it to confirm, `over` counts
+    tasks by final state.
+    """
+
+    tasks: tuple[Task, ...]
+    total: int
+    seq: int
+    mine: tuple[Task, ...] = ()
+    review: tuple[Task, ...] = ()
+    over: dict[TaskState, int] = field(default_factory=dict)
+    reservations: tuple[Reservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a taking gave. Without a `task`, only paths were reserved."""
+
+    task: Task | None
+    lease: int
+    until: datetime
+    seq: int
+    inputs: tuple[Input, ...] = ()
+    brief: tuple[Attempt, ...] = ()
+    """Earlier attempts, the last one last."""
+    reserved: tuple[Reservation, ...] = ()
+    others: tuple[Task, ...] = ()
+    """Other tasks that the agent holds."""
+
+
+SettleOp = Literal["done", "fail", "extend", "release", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """What its holder (or, with "verify", its reviewer) does with a task.
+
+    `done` posts `text` as a RESULT item that cites `cites` (item numbers). `fail` ends the attempt with `text` as the
+    reason; after `retries` further attempts the task is FAULTED. `extend` starts the lease anew for `seconds`; with
+    `text` the task is WAITING for what the text says, with `cites` until the cited debates and questions are over.
+    `release` gives it back. `verify` confirms a task in REVIEW (`ok`), or rejects it with a critique of its result.
+    `lease` 0 is the caller's own lease. Without `number`, the lease names what is meant: also a reservation alone.
+    """
+
+    op: SettleOp
+    number: int = 0
+    lease: int = 0
+    text: str = ""
+    ok: bool = True
+    cites: tuple[int, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Patterns that `extend` reserves in addition."""
+    seconds: float = LEASE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A task after its holder or reviewer acted; `item` is what was posted: a RESULT or a critique of one.
+
+    `freed` are tasks that became ready by it. `waiver` is the reason if a late `done` was still accepted.
+    """
+
+    task: Task | None
+    item: Item | None
+    lease: int
+    until: datetime | None
+    seq: int
+    freed: tuple[int, ...] = ()
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What an agent that waits for a task may expect: `ready` tasks that it could take now, and the next instant at
+    which a lease ends; `None` if there is none.
+    """
+
+    ready: int
+    next_due: datetime | None
+    seq: int
+
+
+class AgendaStore(Protocol):
+    """A store of the agenda. The guarantees of `store` apply."""
+
+    async def plan(
+        self,
+        board: str,
+        agent: str,
+        tasks: Sequence[NewTask],
+        *,
+        cancel: Sequence[int] = (),
+        why: str = "",
+        once: Once | None = None,
+    ) -> Planned:
+        """Plans and changes tasks and cancels others, all or nothing; reports `plan.added`, `plan.changed` and
+        `plan.cancelled`, one event a task.
+
+        Only its planner, its holder or a steward may change or cancel a task. A task on which others that are not over
+        depend is cancelled only together with them.
+
+        Raises:
+            InvalidInput: a value is not allowed, or dependencies form a circle (it is named).
+            UnknownReference: a named task, stage or board does not exist.
+            Refused: the agent may not, or others depend on what it cancels.
+            QuotaExceeded: there are `MAX_OPEN_TASKS` already.
+        """
+        ...
+
+    async def agenda(self, board: str, agent: str, *, limit: int = MAX_LISTED) -> Agenda:
+        """Returns the agenda as of one moment; leases that have ended count as ended."""
+        ...
+
+    async def tasks(self, board: str, agent: str, numbers: Sequence[int]) -> tuple[Task, ...]:
+        """Returns these tasks, over or not, in that order; unknown ones are left out."""
+        ...
+
+    async def attempts(self, board: str, agent: str, number: int) -> tuple[Attempt, ...]:
+        """Returns the ended attempts at a task, oldest first."""
+        ...
+
+    async def take_task(
+        self,
+        board: str,
+        agent: str,
+        *,
+        number: int | None = None,
+        skills: Sequence[str] | None = None,
+        paths: Sequence[str] = (),
+        seconds: float = LEASE_SECONDS,
+        once: Once | None = None,
+    ) -> Taken | None:
+        """Takes the named task, or the best ready one that the agent may take: by priority, then the oldest.
+
+        `None` if no task is ready for it. `skills` are in addition to those that the agent offers on the board. With
+        `paths` and without `number` it reserves only. The task's own `paths` are reserved with it.
+
+        Raises:
+            Conflict: another holds the named task, a reservation or the task's binding; `holder`, `lease`, `until`.
+            Refused: the named task is not ready (it says why), or is for others.
+        """
+        ...
+
+    async def settle_task(self, board: str, agent: str, act: Settle, *, once: Once | None = None) -> Settled:
+        """Does what `act` says. A `done` or `fail` after the lease has ended counts if nobody took the task since.
+
+        Raises:
+            Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.
+            Refused: the task's state does not allow it, or the reviewer may not confirm it.
+        """
+        ...
+
+    async def prospect(self, board: str, agent: str, skills: Sequence[str] | None = None) -> Prospect:
+        """Returns what an agent that waits for a task may expect."""
+        ...
+
+    async def sweep_tasks(self) -> list[str]:
+        """Ends leases that have run out on all boards, `MAX_SWEPT` at most; returns the boards that changed."""
+        ...
+
+    async def next_lapse(self) -> float | None:
+        """Returns the seconds until the next lease may end, or `None` if nobody holds a task or reservation."""
+        ...

@@ -1,0 +1,85 @@
+"""Taking part: what agents say about themselves on a board, and whether they are there.
+
+An agent takes part from its `join` until it leaves. It is present while it made a call lately (`presence_seconds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from .answers import Once
+from .values import dataclass
+
+MAX_ROLE = 160
+MAX_INTERESTS = 10
+MAX_PARTICIPANTS = 500
+"""Most agents that take part on one board at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """An agent that takes part: one line on its role in its own words, its skills, and the filters of its interests.
+
+    `left_at` is `None` while it takes part. `present` says whether it made a call within the board's
+    `presence_seconds`.
+    """
+
+    agent: str
+    role: str
+    skills: tuple[str, ...]
+    interests: tuple[Mapping[str, Any], ...]
+    joined_at: datetime
+    last_seen: datetime
+    present: bool
+    left_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A participant after its call. `waived` and `released` are items and tasks that leaving gave up, by id."""
+
+    participant: Participant
+    others: tuple[Participant, ...]
+    seq: int
+    waived: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+
+
+class ParticipantStore(Protocol):
+    """A store of who takes part. The guarantees of `store` apply."""
+
+    async def join(
+        self,
+        board: str,
+        agent: str,
+        *,
+        role: str | None = None,
+        skills: Sequence[str] | None = None,
+        interests: Sequence[Mapping[str, Any]] | None = None,
+        once: Once | None = None,
+    ) -> Joined:
+        """Makes the agent take part, or changes what it said; `None` leaves a field as it is.
+
+        Reports `agent.joined` for a new participant, `agent.changed` for a change, and nothing if nothing changed.
+        Skills are those that requests and tasks go by.
+
+        Raises:
+            InvalidInput: a value is not allowed.
+            QuotaExceeded: `MAX_PARTICIPANTS` take part already.
+        """
+        ...
+
+    async def leave(self, board: str, agent: str, note: str = "", *, once: Once | None = None) -> Joined:
+        """Ends the agent's part: its watches and duties are waived visibly, its tasks and reservations released with
+        the note, its skills offered no more; reports `agent.left`.
+
+        Raises:
+            Refused: it takes no part.
+        """
+        ...
+
+    async def participants(self, board: str) -> tuple[Participant, ...]:
+        """Returns who takes part, those present first, then by name."""
+        ...

@@ -1,0 +1,19 @@
+"""Tables of a board that no operation fills yet."""
+
+from __future__ import annotations
+
+UNFILLED = frozenset(
+    {
+        "participant",
+        "task",
+        "task_after",
+        "task_attempt",
+        "reservation",
+        "stage",
+        "condition_term",
+        "condition_due",
+        "run",
+        "run_turn",
+        "run_offer",
+    }
+)
