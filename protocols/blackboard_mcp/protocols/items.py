@@ -59,6 +59,8 @@ LETTERS: dict[ItemType, str] = {
     ItemType.RESULT: "E",
 }
 
+_LETTERS: dict[str, str] = {str(type_): letter for type_, letter in LETTERS.items()}
+
 IMPORTANCE: dict[ItemType, int] = {
     ItemType.FACT: 4,
     ItemType.HYPOTHESIS: 3,
@@ -196,7 +198,7 @@ def is_misnamed(ref: Ref, type_: ItemType | str) -> bool:
 
 def item_id(type_: ItemType | str, number: int) -> str:
     """Returns the citable id of an item, such as `H-17`."""
-    return f"{LETTERS[ItemType(type_)]}-{number}"
+    return f"{_LETTERS.get(type_) or LETTERS[ItemType(type_)]}-{number}"
 
 
 def content_hash(text: str) -> str:

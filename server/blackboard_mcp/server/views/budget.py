@@ -61,6 +61,8 @@ class Line:
     level: int = ABSENT
     cost: int = 0
     tokens: int = 0
+    shapes: dict[int, tuple[list[str], int, int]] = field(default_factory=dict)
+    """What the line would look like with about so many tokens of its text: its lines, its level and their tokens."""
     _lead: str = ""
 
     @property
@@ -213,10 +215,14 @@ class Room:
         free = self.tokens + line.cost
         if line.sentence is None and self._count(line.lead) > free:
             return 0
-        lines, level = self._shape(line, tokens)
-        if line.after:
-            lines = [*lines, line.after]
-        cost = sum(self._count(text) + 1 for text in lines)
+        shape = line.shapes.get(tokens)
+        if shape is None:
+            lines, level = self._shape(line, tokens)
+            if line.after:
+                lines = [*lines, line.after]
+            cost = sum(self._count(text) + 1 for text in lines)
+            shape = line.shapes[tokens] = lines, level, cost
+        lines, level, cost = shape
         if level <= STUB < line.level or cost <= line.cost or cost > free:
             return 0
         if tokens > SENTENCE and cost > self._cap(line):

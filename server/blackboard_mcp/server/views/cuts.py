@@ -6,6 +6,9 @@ The result is on one line, or on lines that all begin with `QUOTE`.
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any
 
 from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -25,6 +28,8 @@ _CODE_REACH = 10_000
 _END = re.compile(
     r"(?<!\s\d)(?<!\s\d\d)[.!?](?=[\"'”’)\]*_]*(?:\s|$))|(?<=[.!?][\"'”’)\]*_])(?=\s|$)|[。！？]"
 )
+_KEPT_LENGTH = 2_000
+"""Characters of the longest text whose sentences are kept for the next view."""
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _OUTPUT = frozenset({ItemType.LOG, ItemType.RESULT})
 
@@ -35,6 +40,12 @@ def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
 
     A first sentence that is too long is cut between words.
     """
+    if len(text) > _KEPT_LENGTH or not isinstance(tokenizer, Hashable):
+        return _sentences(text, tokenizer, most)
+    return _kept(text, tokenizer, most)
+
+
+def _sentences(text: str, tokenizer: Tokenizer, most: int) -> str:
     start = text.lstrip()
     line = flat(start[:_REACH])
     whole = len(start) <= _REACH
@@ -56,6 +67,11 @@ def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
     if not best:
         return excerpt(text, most + 8, tokenizer)
     return best if whole and best == line else f"{best} {ELLIPSIS}"
+
+
+@lru_cache(maxsize=4_096)
+def _kept(text: str, tokenizer: Any, most: int) -> str:
+    return _sentences(text, tokenizer, most)
 
 
 def opening(text: str, tokens: int, tokenizer: Tokenizer) -> str:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import attrgetter
 
 from blackboard_mcp.protocols.answers import Snapshot
@@ -20,6 +21,13 @@ _LOOKED_AT = 2_000
 _MOST_COUNTED = 2
 _ALIKE = 160
 """Characters at the start of reports that are compared to tell whether they are of the same kind."""
+
+_POSTED = attrgetter("created_at", "number")
+
+
+@lru_cache(maxsize=4_096)
+def _without_figures(text: str) -> str:
+    return _FIGURES.sub("#", text)
 
 
 class Standing:
@@ -112,7 +120,7 @@ class Standing:
         Importance counts most, then items that rest on it and owners who support or oppose it, then that it
         is unread. An item that repeats one before it weighs less.
         """
-        listed = sorted(items, key=lambda i: (-i.created_at.timestamp(), -i.number))
+        listed = sorted(items, key=_POSTED, reverse=True)
         seen: Counter[tuple[str, str]] = Counter()
         weights: dict[int, int] = {}
         for item in listed:
@@ -125,7 +133,7 @@ class Standing:
         """Returns type and start of an item's text without figures, which reports of the same kind share."""
         found = self._patterns.get(item.number)
         if found is None:
-            found = self._patterns[item.number] = item.type, _FIGURES.sub("#", item.text[:_ALIKE])
+            found = self._patterns[item.number] = item.type, _without_figures(item.text[:_ALIKE])
         return found
 
     def _weight(self, item: Item) -> int:

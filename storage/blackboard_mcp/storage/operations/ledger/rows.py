@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, TypeVar
@@ -88,10 +88,16 @@ def micros(at: datetime) -> int:
 
 def instant(at: int) -> datetime:
     """Returns the UTC instant for microseconds since 1970."""
-    return datetime.fromtimestamp(at // 1_000_000, UTC).replace(microsecond=at % 1_000_000)
+    return _EPOCH + timedelta(microseconds=at)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Calling an enumeration takes several times as long as a look into a dict, and a view has 300 items.
+_TYPES: Final = {str(one): one for one in ItemType}
+_STATUSES: Final = {str(one): one for one in Status}
+_ZONES: Final = {str(one): one for one in Zone}
+_EVENTS: Final = {str(one): one for one in EventType}
 
 
 def dumps(value: Any) -> str:
@@ -268,7 +274,7 @@ class ItemRow:
 
     def tag_list(self) -> tuple[str, ...]:
         """Returns the item's tags."""
-        return tuple(json.loads(self.tags))
+        return () if self.tags == "[]" else tuple(json.loads(self.tags))
 
     def value(
         self,
@@ -299,16 +305,16 @@ class ItemRow:
         return Item(
             board=board,
             number=self.number,
-            type=ItemType(self.type),
+            type=_TYPES.get(self.type) or ItemType(self.type),
             key=self.key,
             version=self.version,
-            status=Status(self.status),
-            zone=Zone(self.zone),
+            status=_STATUSES.get(self.status) or Status(self.status),
+            zone=_ZONES.get(self.zone) or Zone(self.zone),
             importance=self.importance,
             author=self.author,
             text=self.text,
             tags=self.tag_list(),
-            metadata=json.loads(self.metadata),
+            metadata={} if self.metadata == "{}" else json.loads(self.metadata),
             tokens=self.tokens,
             sha256=self.sha256,
             thread=self.thread,
@@ -358,16 +364,16 @@ def event_of(row: Sequence[Any]) -> Event:
     """Makes an event from the columns of the statement `events_after`."""
     return Event(
         seq=row[0],
-        event=EventType(row[1]),
+        event=_EVENTS.get(row[1]) or EventType(row[1]),
         item=None if row[2] is None else item_id(row[3], row[2]),
         key=row[4],
         version=row[5],
         agent=row[7],
-        tags=tuple(json.loads(row[8])),
+        tags=() if row[8] == "[]" else tuple(json.loads(row[8])),
         at=instant(row[9]),
-        data=json.loads(row[10]),
+        data={} if row[10] == "{}" else json.loads(row[10]),
         owner=row[11] or None,
         type=None if row[3] is None else ItemType(row[3]),
         thread=row[6],
-        concerns=tuple(json.loads(row[12])),
+        concerns=() if row[12] == "[]" else tuple(json.loads(row[12])),
     )
