@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import InitVar, astuple, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
@@ -23,7 +23,7 @@ from ..items import trust
 from ..leaving import accounts
 from . import kept_bytes, lookalikes
 from .principals import audience
-from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
+from .rows import BoardRow, ItemRow, Steps, columns_of, config_json, core_json, dumps, numbers, sql
 
 MAX_CONCERNS = 128
 """The most agents whom one event concerns; a debate cannot oblige as many at once."""
@@ -188,8 +188,8 @@ class Ledger:
 
     def add(self, item: ItemRow, *, data: dict[str, Any], concerns: Iterable[str] = ()) -> Steps[None]:
         """Stores a new item in working memory, with its event."""
-        written = replace(item, written_by=item.author, written_at=item.created_at)
-        yield sql("item_add"), astuple(written)
+        *columns, _, _ = columns_of(item)  # the last two say who wrote it, and when
+        yield sql("item_add"), (*columns, item.author, item.created_at)
         yield from trust.posted(self.no, item.number, item.author)
         self.fresh[item.number] = item
         self.grown += 1

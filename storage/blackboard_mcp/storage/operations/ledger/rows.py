@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib import resources
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.access import Trust
@@ -102,7 +103,10 @@ _EVENTS: Final = {str(one): one for one in EventType}
 
 def dumps(value: Any) -> str:
     """Returns compact JSON with sorted keys."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _COMPACT.encode(value)
+
+
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 MAX_REASON = 300
@@ -353,6 +357,8 @@ class ItemRow:
 
 ITEM_COLUMNS: Final = tuple(field.name for field in fields(ItemRow))
 """The columns of `item` in the order of the fields of `ItemRow`."""
+columns_of: Final[Callable[[ItemRow], tuple[Any, ...]]] = attrgetter(*ITEM_COLUMNS)
+"""Returns the values of a row in the order of its columns."""
 
 
 def edge_of(row: Sequence[Any]) -> Edge:
