@@ -4,7 +4,6 @@ from __future__ import annotations
 
 UNFILLED = frozenset(
     {
-        "participant",
         "task",
         "task_after",
         "task_attempt",

@@ -14,6 +14,13 @@ from .values import dataclass
 
 MAX_ROLE = 160
 MAX_INTERESTS = 10
+MAX_INTERESTS_LENGTH = 4_000
+"""Most characters of one agent's interests as JSON."""
+MAX_NOTE = 300
+MAX_WAIVED = 500
+"""Most duties that leaving waives; further ones end as those of any absent agent do."""
+PRESENCE_SECONDS = 900
+"""An agent counts as present for so long after a call, on boards that set no `presence_seconds`."""
 MAX_PARTICIPANTS = 500
 """Most agents that take part on one board at a time."""
 
@@ -38,7 +45,9 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A participant after its call. `waived` and `released` are items and tasks that leaving gave up, by id."""
+    """A participant after its call. What leaving gave up: `waived` holds ids of items and watched topics, `released`
+    ids of tasks.
+    """
 
     participant: Participant
     others: tuple[Participant, ...]
@@ -68,12 +77,13 @@ class ParticipantStore(Protocol):
         Raises:
             InvalidInput: a value is not allowed.
             QuotaExceeded: `MAX_PARTICIPANTS` take part already.
+            Refused: the board is closed, or too many skills are offered on it.
         """
         ...
 
     async def leave(self, board: str, agent: str, note: str = "", *, once: Once | None = None) -> Joined:
-        """Ends the agent's part: its watches and duties are waived visibly, its tasks and reservations released with
-        the note, its skills offered no more; reports `agent.left`.
+        """Ends the agent's part: its watches and duties are waived visibly, requests to it declined, its tasks and
+        reservations released with the note, its skills offered no more; reports `agent.left`.
 
         Raises:
             Refused: it takes no part.

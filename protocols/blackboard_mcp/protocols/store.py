@@ -61,6 +61,7 @@ from .filters import ItemQuery
 from .following_store import FollowingStore
 from .guard import Protection
 from .items import Draft, Item, Ref
+from .participants import ParticipantStore
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .retention import Forgettable, Retention
@@ -69,7 +70,7 @@ from .tokens import Count
 from .transactions import Transaction
 
 
-class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protocol):
+class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, ParticipantStore, Protocol):
     """A store of boards. It is safe for many tasks at once and, where its engine says so, for many processes."""
 
     def judged(self, judge: Judge, boards: Iterable[str] = ()) -> BoardStore:

@@ -42,6 +42,7 @@ from .operations.ledger.rows import Steps
 from .operations.messages import group_turns, requests
 from .operations.messages import groups as group_operations
 from .operations.messages import subscriptions as subscription_operations
+from .operations.participants import joining, parting
 from .operations.reading import activity, explanations, index_feed, snapshots
 from .operations.reading import items as reading
 
@@ -350,6 +351,12 @@ class SqlBoardStore(DebateMethods):
     async def sweep_requests(self) -> list[str]:
         """Ends requests, leases and offers that are over, and returns the boards that it changed."""
         return [board for board in await self._requests_due() if await self._lapse_requests(board)]
+
+    # Participants
+
+    join = writes(joining.join)
+    leave = writes(parting.leave)
+    participants = reads_now(joining.participants)
 
     # Access tokens
 

@@ -211,6 +211,14 @@ def let_go(ledger: Ledger, since: int, most: int) -> Steps[None]:
         yield from _settle(ledger, items[number])
 
 
+def excuse(ledger: Ledger, item: ItemRow, agent: str) -> Steps[None]:
+    """Excuses an agent that leaves, if it was asked and has not agreed; then settles the item."""
+    rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
+    left = [r for r in rows if r[1] == agent and r[3] == ObligationState.OUTSTANDING]
+    yield from _let_off(ledger, item, left, AWAY)
+    yield from _settle(ledger, item)
+
+
 def boards_due(now: int, closed: str) -> Steps[list[str]]:
     """Returns the boards where an agent who was asked is away for too long; `closed` is the lifecycle to leave out."""
     return [

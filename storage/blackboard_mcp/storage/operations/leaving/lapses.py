@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Outcome
 from blackboard_mcp.protocols.events import SYSTEM
 
-from ...operation import Write
+from ...operation import Rows, Write
 from ..debates import agreements, decisions
 from ..debates import answers as answering
 from ..debates import debates as debating
@@ -42,8 +42,9 @@ def lapse(write: Write, board: str) -> Steps[bool]:
     """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     if presence := ledger.board.config.presence_seconds:
-        yield from _let_go(ledger, ledger.now - presence * 1_000_000)
-        yield from agreements.let_go(ledger, ledger.now - presence * 1_000_000, _BATCH)
+        since = ledger.now - presence * 1_000_000
+        yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)))
+        yield from agreements.let_go(ledger, since, _BATCH)
     if lease := ledger.board.config.watch_lease_seconds:
         yield from _end_leases(ledger, write.now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:
@@ -56,9 +57,8 @@ def lapse(write: Write, board: str) -> Steps[bool]:
     return True
 
 
-def _let_go(ledger: Ledger, since: int) -> Steps[None]:
-    """Waives duties in debates of agents who are away since a time, while others wait for them."""
-    rows = yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)
+def let_go(ledger: Ledger, rows: Rows) -> Steps[None]:
+    """Waives duties in debates of agents who are away; the debates go on without them."""
     for debate in (yield from debating.open_debates(ledger.no, {row[4] for row in rows})):
         names = [row[0] for row in (yield sql("parties"), (ledger.no, debate.id))]
         left = [row for row in rows if row[4] == debate.id]

@@ -26,7 +26,7 @@ from ...operation import Write
 from ..items import posting
 from ..ledger.idempotency import Form, recalled, repeatable
 from ..ledger.ledger import Ledger, create_ledger, get_board, load_any, open_ledger
-from ..ledger.rows import Steps, sql
+from ..ledger.rows import ItemRow, Steps, sql
 from .request_rows import (
     RequestRow,
     check_live,
@@ -212,25 +212,36 @@ def offer(
         Refused: too many skills are offered on the board.
     """
     ledger = yield from _begin(write, board, agent)
+    changed = yield from set_skills(ledger, skills)
+    yield from ledger.close()
+    return changed
+
+
+def set_skills(ledger: Ledger, skills: Sequence[str]) -> Steps[bool]:
+    """Makes the ledger's agent offer these skills and no others; returns whether that changed anything.
+
+    Raises:
+        Refused: too many skills are offered on the board.
+    """
+    agent = ledger.agent
     before = {row[0] for row in (yield sql("skills_of"), (ledger.no, agent))}
     wanted = list(dict.fromkeys(skills))
     fresh = [skill for skill in wanted if skill not in before]
     total = yield sql("skills_on_board"), (ledger.no,)
     if total[0][0] + len(fresh) - len(before - set(wanted)) > MAX_OFFERS:
         raise Refused(
-            f"'{board}' has {MAX_OFFERS:,} offers of skills, which is the limit. Nothing was changed."
+            f"'{ledger.board.id}' has {MAX_OFFERS:,} offers of skills, which is the limit. Nothing was changed."
         )
     for skill in sorted(before ^ set(wanted)):
         ledger.note(ChangeKind.RESPOND, name=f"skill:{skill}")
     for skill in wanted:
-        yield sql("skill_add"), (ledger.no, agent, skill, write.now)
+        yield sql("skill_add"), (ledger.no, agent, skill, ledger.now)
     for skill in sorted(before - set(wanted)):
         yield sql("skill_drop"), (ledger.no, agent, skill)
     if fresh:
         yield from ledger.emit(EventType.SKILL_OFFERED, data={"skills": wanted})
     if gone := sorted(before - set(wanted)):
         yield from ledger.emit(EventType.SKILL_ENDED, data={"agent": agent, "skills": gone})
-    yield from ledger.close()
     return bool(fresh or gone)
 
 
@@ -444,16 +455,34 @@ def decline(
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, lease)
     ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
-    yield sql("request_decline"), (ledger.no, number, agent, reason[:500], write.now)
-    if row.agent:
-        yield from end(ledger, row, RequestState.DECLINED, reason=reason)
-    else:
-        if not row.holder:
-            row.holder = agent
-            yield from move(ledger, row, RequestState.TAKEN)
-        yield from _release(ledger, row, "declined", reason)
+    yield from _decline(ledger, row, reason)
     yield from ledger.close()
     return number
+
+
+def _decline(ledger: Ledger, row: RequestRow, reason: str) -> Steps[None]:
+    """Ends a request to the agent by name; leaves one to a skill to other agents."""
+    yield sql("request_decline"), (ledger.no, row.number, ledger.agent, reason[:500], ledger.now)
+    if row.agent:
+        yield from end(ledger, row, RequestState.DECLINED, reason=reason)
+        return
+    if not row.holder:
+        row.holder = ledger.agent
+        yield from move(ledger, row, RequestState.TAKEN)
+    yield from _release(ledger, row, "declined", reason)
+
+
+def give_up(ledger: Ledger, reason: str) -> Steps[list[ItemRow]]:
+    """Declines up to 100 requests that the agent holds or that ask it by name; returns their questions."""
+    ledger.asking = True
+    held = yield sql("requests_held"), (ledger.no, ledger.agent, _BATCH)
+    named = yield sql("requests_for"), (ledger.no, ledger.agent, _BATCH)
+    given_up = []
+    for (number,) in [*held, *named][:_BATCH]:
+        row = yield from get(ledger.board, number)
+        given_up.append((yield from question(ledger, row)))
+        yield from _decline(ledger, row, reason)
+    return given_up
 
 
 def release(write: Write, board: str, agent: str, number: int, lease: int) -> Steps[bool]:

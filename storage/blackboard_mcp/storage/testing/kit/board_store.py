@@ -35,6 +35,7 @@ from .judging import JudgingTests
 from .leaving import LeavingTests
 from .members import MemberTests
 from .naming import NamingTests
+from .participating import ParticipantTests
 from .posting import PostingTests
 from .pressing import PressureTests
 from .privacy import PrivacyTests
@@ -96,6 +97,7 @@ class BoardStoreKit(
     QuestionTests,
     CancellationTests,
     RequestTests,
+    ParticipantTests,
     JudgingTests,
     CredentialTests,
     HandleTests,

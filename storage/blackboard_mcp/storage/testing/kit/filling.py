@@ -76,6 +76,7 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     asked = await asking.ask(skill="proof")
     await asking.decline("carol", asked)
     await asking.take("bob", asked)
+    await store.join("main", "carol", role="checks proofs", interests=[{"type": "CRITIQUE"}])
     await store.change_board(
         "main", "alice", BoardChange(members={"bob": Role.DECIDER, "eve": Role.OBSERVER})
     )

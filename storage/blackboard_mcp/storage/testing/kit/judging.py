@@ -34,6 +34,8 @@ ASKED: dict[str, tuple[ChangeKind, ...]] = {
     "write_summary": (ChangeKind.SUMMARISE,),
     "open_request": (ChangeKind.REQUEST,),
     "cancel_request": (ChangeKind.REQUEST,),
+    "join": (ChangeKind.JOIN, ChangeKind.RESPOND),
+    "leave": (ChangeKind.JOIN,),
     **dict.fromkeys(
         ("offer_skills", "take_request", "take_next", "answer_request", "decline_request"),
         (ChangeKind.RESPOND,),

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import content_hash
+from blackboard_mcp.protocols.participants import Joined
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import parse_topic
 from blackboard_mcp.protocols.transactions import Transaction
@@ -183,6 +185,18 @@ async def _transact(at: Table) -> Call:
     return lambda once: at.store.transact(at.board, "carol", wanted, config=CONFIG, once=once)
 
 
+async def _join(at: Table) -> Call:
+    await at.post("alice", "a claim")
+    await at.store.join(at.board, "alice", role="claims")
+    return lambda once: at.store.join(at.board, "carol", role="tester", skills=["sql"], once=once)
+
+
+async def _leave(at: Table) -> Call:
+    await at.post("alice", "what do you say, @carol?", "QUESTION")
+    await at.store.join(at.board, "carol", role="tester", interests=[{"type": "FACT"}])
+    return lambda once: at.store.leave(at.board, "carol", "bye", once=once)
+
+
 async def _group(at: Table, op: str) -> Call:
     """Returns a call about carol's groups: `g`, and `d` with one dead letter."""
     await at.post("alice", "a claim")
@@ -239,6 +253,8 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "answer_request": _answer_request,
     "decline_request": _decline_request,
     "cancel_request": _cancel_request,
+    "join": _join,
+    "leave": _leave,
 }
 """A map from a store method's name to a function that prepares a board and returns the call."""
 
@@ -255,6 +271,8 @@ def told(answer: Any) -> Any:
             return written, answer.seq, answer.endorsed, answer.debates
         case Restored():
             return [item.id for item in answer.items], answer.seq
+        case Joined():
+            return replace(answer, others=()), [other.agent for other in answer.others]
         case (request, [*sources]):
             return request, [(item.id, item.text) for item in sources]
         case _:
