@@ -284,6 +284,11 @@ ARGUMENTS: dict[str, str] = {
     "wait.since": "the last sequence you have seen; with a subscription it moves its place there",
     "wait.seconds": "how long at most, 0 to 50, 25 when left out; many clients give up on a call after a minute",
     "wait.limit": "how many events at most, 1 to 200, 50 when left out",
+    "join.role": "what you do here, one line of up to 160 characters; it makes you take part, or changes what you said",
+    "join.skills": "skills you offer from now on, up to 16, and no others; requests and tasks go by them",
+    "join.interests": "up to 10 filters of events that interest you, see [events](events.md); all may read them",
+    "join.leave": "`true`, or a note of up to 300 characters: ends your part. What you owe and watch is waived, and "
+    "requests to you are declined",
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.of": "a thread by any of its items (H-17), a range (F-10..D-40) or board: a summary for you alone",
@@ -386,6 +391,8 @@ def kind(schema: dict[str, Any]) -> str:
         return " or ".join(kind(part) for part in schema["anyOf"] if part.get("type") != "null")
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
+    if isinstance(schema.get("type"), list):
+        return " or ".join(schema["type"])
     name = str(schema.get("type", "any"))
     if name == "array":
         return f"list of {kind(schema.get('items', {}))}"

@@ -318,6 +318,8 @@ ROWS: tuple[Row, ...] = (
     Row("request", "cancel", CONTRIBUTORS, READ_POST, cancelling, others="refused"),
     Row("respond", "list", EVERYBODY, READ, plain()),
     Row("respond", "answer", CONTRIBUTORS, READ_POST, plain(skills=["sql"], seconds=0)),
+    Row("join", "list", EVERYBODY, READ, plain()),
+    Row("join", "join", CONTRIBUTORS, READ_POST, plain(role="tester")),
     Row("consume", "list", EVERYBODY, READ, plain()),
     Row("consume", "take", CONTRIBUTORS, READ_POST, of_group("take", seconds=0)),
     Row("consume", "extend", CONTRIBUTORS, READ_POST, of_group("extend", ids=IDS), "conflict", "conflict"),

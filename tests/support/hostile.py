@@ -128,6 +128,9 @@ GOOD: dict[str, tuple[Any, ...]] = {
     "author": ("ada", "ben"),
     "to": ("ben", "ada", "skill:maths"),
     "skills": (["maths"], []),
+    "role": ("tester",),
+    "interests": ([{"type": "FACT"}], []),
+    "leave": (True, "done"),
     "subscription": ("s-1", "s-2"),
     "unsubscribe": ("s-1",),
     "group": ("g", "h"),
@@ -321,6 +324,7 @@ def base(tool: str, schema: Schema) -> dict[str, str]:
         "prune": {"dry_run": "true"},
         "consume": {"group": '"g"', "filter": "{}"},
         "transaction": {"writes": '[{"text": "a write"}]'},
+        "join": {"role": '"tester"'},
         "request": {"to": '"ben"', "text": '"a question"'},
         "respond": {"id": '"1"', "text": '"an answer"'},
     }.get(tool, {})

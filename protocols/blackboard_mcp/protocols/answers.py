@@ -321,6 +321,8 @@ class Snapshot:
     """The tokens of working memory."""
     here: tuple[tuple[str, datetime], ...] = ()
     """Agents that caused some of the last events, with their latest such instant, the latest first."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """A map from those agents of `here` that take part to their roles."""
     news: News = field(default_factory=News)
     ended: tuple[Debate, ...] = ()
     """Debates that ended last, the latest first."""

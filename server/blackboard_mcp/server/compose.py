@@ -277,6 +277,11 @@ def tool_set(
 
         AdminTools(Stewardship(opened.blackboard), rendering).register(tools)
         TransactionTool(Transactions(opened.blackboard), rendering).register(tools)
+    if "run" in sets:
+        from .tools.run import RunTools
+        from .usecases.participants import Participants
+
+        RunTools(Participants(opened.blackboard), rendering).register(tools)
     if "memory" in sets:
         from .tools.memory import MemoryTools
         from .usecases.summaries import SummaryRequests

@@ -359,6 +359,7 @@ def drivers(world: World) -> dict[str, list[Args]]:
         ],
         "request": [{}, {"id": unseen, "seconds": 0}, {"id": unseen, "cancel": True}, {"protocols": True}],
         "respond": [{}, {"id": unseen}, {"skills": ["sql"], "seconds": 0}, {"skills": [], "seconds": 0}],
+        "join": [{}, {"role": "prober", "interests": [{"type": "FACT"}]}, {"leave": "done"}],
         "consume": [
             {},
             {"group": "workers", "seconds": 0, "limit": 50},

@@ -57,6 +57,13 @@ async def archived(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def joined(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("join", role="tester")
+    return {}
+
+
 async def followed(at: Any, ada: Any) -> dict[str, Any]:
     await ada.post("A claim.")
     bob = await at.join("bob")
@@ -119,6 +126,8 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("respond", {"id": "Q-1", "text": "A part.", "partial": True}, asked),
     ("respond", {"id": "Q-1", "text": "The blue one."}, asked),
     ("respond", {"id": "Q-1", "text": "No idea.", "decline": True}, asked),
+    ("join", {"role": "tester", "skills": ["sql"]}, nothing),
+    ("join", {"leave": "done"}, joined),
     ("post", {"text": "x"}, nothing),
     ("post", {"text": "x", "key": "k:v", "expected_version": 0}, nothing),
     ("post", {"items": [{"text": "x"}, {"text": "y", "edges": {"supports": ["$1"]}}]}, nothing),

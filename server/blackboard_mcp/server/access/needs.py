@@ -200,6 +200,12 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("answer", Action.POST, _given("id", "skills", "seconds")),
             )
         ),
+        "join": Needs(
+            (
+                _case("list", Action.READ, _none("role", "skills", "interests", "leave")),
+                _case("join", Action.POST, _given("role", "skills", "interests", "leave")),
+            )
+        ),
         "consume": Needs(
             (
                 _case("list", Action.READ, _none("group")),

@@ -61,6 +61,15 @@ def plainly(event: Event) -> str | None:
         case EventType.AGREEMENT_ASKED if said.get("agents"):
             more = f" +{said['more']}" if said.get("more") else ""
             return f"asks {_listed(said['agents'])}{more} to agree"
+        case EventType.AGENT_JOINED | EventType.AGENT_CHANGED:
+            role = [in_quotes(clip(str(said["role"]), _REASON))] if said.get("role") else []
+            skills = [f"skills {_listed(said['skills'])}"] if said.get("skills") else []
+            return "; ".join([*role, *skills]) or "takes part"
+        case EventType.AGENT_LEFT:
+            waived = [f"waived {_listed(said['waived'])}"] if said.get("waived") else []
+            released = [f"released {_listed(said['released'])}"] if said.get("released") else []
+            told = "; ".join([*waived, *released]) or "takes part no more"
+            return f"{told}{_in_brackets(str(said.get('note', '')))}"
     return None
 
 

@@ -75,7 +75,7 @@ class Changed:
             if event.type is not None:
                 changed.types.add(event.type)
             changed.core = changed.core or event.event is EventType.CORE_CHANGED
-            changed.agents = changed.agents or event.agent != SYSTEM
+            changed.agents = changed.agents or event.agent != SYSTEM or event.event is EventType.SKILL_ENDED
             changed.every_item = changed.every_item or event.event in _DEBATES
             changed.everything = changed.everything or event.event is EventType.BOARD_CREATED
         return changed

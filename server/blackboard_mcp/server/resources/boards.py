@@ -17,12 +17,13 @@ from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.keys import parse_listing
-from blackboard_mcp.protocols.late_models import version_wire, wire
+from blackboard_mcp.protocols.late_models import run_wire, version_wire, wire
 from pydantic import Field
 
 from ..access.needs import READS
 from ..answers import statistics as figures
 from ..answers.explanations import wire_explained
+from ..answers.participants import said_of
 from ..answers.rendering import FOOTER_TOKENS, Rendering
 from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
 from ..mcp.server import BoardServer
@@ -31,6 +32,7 @@ from ..text.lines import visible_json
 from ..tools.tool import Caller
 from ..usecases.blackboard import Blackboard
 from ..usecases.growth_meter import Gauge
+from ..usecases.participants import Participants
 
 BoardId = Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=80)]
@@ -351,8 +353,20 @@ class Resources:
 
     async def _agents(self, agent: str, board: str) -> Facts:
         listed = await self._board.store.agents(board)
-        lines = [f"{a.name}: {a.posts} posts, last {a.last_seen:%Y-%m-%d %H:%M:%SZ}" for a in listed]
-        return "\n".join(lines) or "nobody yet", figures.agents(listed)
+        joined = {one.agent: one for one in await Participants(self._board).listed(board)}
+        lines = []
+        for known in listed:
+            line = f"{known.name}: {known.posts} posts, last {known.last_seen:%Y-%m-%d %H:%M:%SZ}"
+            if (one := joined.get(known.name)) is not None:
+                line += f"; takes part, {'here' if one.present else 'away'}{said_of(one)}"
+            lines.append(line)
+        facts = {
+            **figures.agents(listed),
+            "participants": [
+                run_wire.wire_participant(one).model_dump(mode="json") for one in joined.values()
+            ],
+        }
+        return "\n".join(lines) or "nobody yet", facts
 
     async def _threads(self, agent: str, board: str) -> Facts:
         page = await self._items(agent, board)

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
 
-from ..text.lines import one_line, quoted, relative_age, word
+from ..text.lines import clip, one_line, quoted, relative_age, word
 from .lines import circumstances, identity, more
 from .standing import LAW, Standing
 
@@ -24,6 +24,9 @@ PLURALS = {
     for type_ in ItemType
 }
 _HERE = 6
+_ROLE = 40
+"""Characters of a role that are shown."""
+_NO_BRACKETS = str.maketrans("()·", "[]-")
 _TYPES = 3
 _TOPICS = 6
 _WORD = re.compile(r"[^\W\d_][\w'-]{4,}")
@@ -80,7 +83,10 @@ def surroundings(standing: Standing) -> str:
     """
     snapshot = standing.snapshot
     others = [(agent, at) for agent, at in snapshot.here if agent not in (SYSTEM, standing.agent)]
-    named = [f"{word(agent)} {relative_age(at, standing.now)}" for agent, at in others[:_HERE]]
+    named = [
+        f"{word(agent)}{_role(snapshot.roles.get(agent, ''))} {relative_age(at, standing.now)}"
+        for agent, at in others[:_HERE]
+    ]
     parts = [
         f"active before that: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"
     ]
@@ -88,6 +94,11 @@ def surroundings(standing: Standing) -> str:
     if snapshot.archived.items:
         parts.append(_archive(standing))
     return " · ".join(parts)
+
+
+def _role(role: str) -> str:
+    """Returns the beginning of a role in brackets, after a space; empty without a role."""
+    return f" ({clip(role, _ROLE).translate(_NO_BRACKETS)})" if role else ""
 
 
 def _archive(standing: Standing) -> str:

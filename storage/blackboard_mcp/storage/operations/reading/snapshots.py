@@ -19,7 +19,7 @@ from ..debates import views
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_after, get_board, load, looked, owed_by
-from ..ledger.rows import FORGOTTEN, Steps, event_of, instant, numbers, sql
+from ..ledger.rows import FORGOTTEN, Steps, dumps, event_of, instant, numbers, sql
 from .item_states import values
 
 SNAPSHOT_ITEMS = 300
@@ -76,6 +76,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
     replaceable = {*superseded, *(i.number for i in items)}
     last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
+    roles: dict[str, str] = dict((yield sql("roles_of"), (no, dumps([r[0] for r in last]))))
     known = yield from looked(no, agent, look)
     waiting = yield from attention_after(no, agent, known)
     return Snapshot(
@@ -92,6 +93,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
         at=instant(max(r[1] for r in last)) if last else None,
         tokens=live_tokens,
         here=tuple((r[0], instant(r[1])) for r in last),
+        roles=roles,
         news=(yield from _news(no, agent, known)),
         types=live,
         asked=asked_of,

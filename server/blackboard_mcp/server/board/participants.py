@@ -1,0 +1,51 @@
+"""Taking part, as calls for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.run_wire import JoinAnswer
+
+from .calls import Calls
+
+
+class Participates(Calls):
+    """Calls to take part on a board and to leave it. A server needs `--tools core,run` for them."""
+
+    async def join(
+        self,
+        role: str,
+        *,
+        skills: Sequence[str] | None = None,
+        interests: Sequence[Mapping[str, Any]] | None = None,
+        idempotency_key: str | None = None,
+    ) -> JoinAnswer:
+        """Makes the agent take part in that role, or changes what it said about itself; returns who takes part.
+
+        `role` is one line, empty for none. `skills` are those that requests and tasks go by, `interests`
+        filters of events; `None` leaves them as they are.
+
+        Raises:
+            InvalidInput: a value is not allowed.
+            QuotaExceeded: too many agents take part.
+            Refused: the board is closed, or too many skills are offered on it.
+        """
+        given = {
+            "role": role,
+            "skills": None if skills is None else list(skills),
+            "interests": None if interests is None else [dict(filter_) for filter_ in interests],
+        }
+        return await self._call("join", given, JoinAnswer, once=idempotency_key)
+
+    async def leave(self, note: str = "", *, idempotency_key: str | None = None) -> JoinAnswer:
+        """Ends the agent's part; the answer says what it gave up.
+
+        Raises:
+            Refused: it takes no part.
+        """
+        return await self._call("join", {"leave": note or True}, JoinAnswer, once=idempotency_key)
+
+    async def participants(self) -> JoinAnswer:
+        """Returns who takes part, those present first."""
+        return await self._call("join", {}, JoinAnswer)
