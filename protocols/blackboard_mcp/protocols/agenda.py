@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from .answers import Once
 from .errors import InvalidInput
 from .items import Item
+from .tokens import CountedText
 from .values import dataclass
 
 MAX_TASKS = 100
@@ -133,8 +134,8 @@ class NewTask:
 class Task:
     """A task as the board has it. `lease` is the last one given, 0 before the first; `until` ends a live one.
 
-    `blocked_by` says in a few words each what keeps a PENDING task from being ready: `T-3 RUNNING by ann`,
-    `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`, `worker ben`. `why` is the reason of its last move, if one
+    `ready` says that whoever it is for could take it now. `blocked_by` says in a few words each what keeps a PENDING
+    task from being ready: `T-3 RUNNING by ann`, `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`. `why` is the reason of its last move, if one
     was given. `result` is the id of the item that its `done` posted. `waits_on` says what a WAITING task waits for.
     """
 
@@ -266,7 +267,7 @@ class Settle:
     op: SettleOp
     number: int = 0
     lease: int = 0
-    text: str = ""
+    text: CountedText = CountedText()
     ok: bool = True
     cites: tuple[int, ...] = ()
     paths: tuple[str, ...] = ()
@@ -278,7 +279,7 @@ class Settle:
 class Settled:
     """A task after its holder or reviewer acted; `item` is what was posted: a RESULT or a critique of one.
 
-    `freed` are tasks that became ready by it. `waiver` is the reason if a late `done` was still accepted.
+    `freed` are tasks that wait for no other task any more, thanks to it. `late` says that the lease had ended.
     """
 
     task: Task | None

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from .answers import Once
 from .items import Item
+from .tokens import CountedText
 from .values import dataclass
 
 MAX_RUN_AGENTS = 100
@@ -80,7 +81,7 @@ class NewRun:
     `decide` are instructions for the coordinator and the decider.
     """
 
-    problem: str
+    problem: CountedText
     agents: tuple[str, ...] = ()
     strategy: str = "round-robin"
     max_rounds: int = ROUNDS
@@ -274,7 +275,7 @@ class RunStore(Protocol):
         agent: str,
         run: int,
         lease: int,
-        text: str,
+        text: CountedText,
         *,
         usage: Usage | None = None,
         once: Once | None = None,
@@ -320,7 +321,7 @@ class RunStore(Protocol):
         board: str,
         agent: str,
         run: int,
-        text: str,
+        text: CountedText,
         cites: Sequence[int],
         *,
         steward: bool = False,

@@ -50,6 +50,7 @@ CREATE INDEX task_next ON task(board, worker, skill, priority DESC, number)
 CREATE INDEX task_open ON task(board, state, priority DESC, number) WHERE state NOT IN ('COMPLETED', 'CANCELLED');
 CREATE INDEX task_held ON task(board, holder, number) WHERE state IN ('RUNNING', 'WAITING');
 CREATE INDEX task_lapses ON task(until) WHERE state IN ('RUNNING', 'WAITING');
+CREATE INDEX task_waiting ON task(board, number) WHERE state = 'WAITING';
 CREATE INDEX task_stage ON task(board, stage, number) WHERE stage > 0;
 CREATE INDEX task_result ON task(board, result) WHERE result > 0;
 CREATE UNIQUE INDEX task_trigger ON task(board, trigger_if) WHERE state IN ('RUNNING', 'WAITING') AND trigger_if <> '';
