@@ -186,19 +186,38 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "A task was changed, retried or waived.",
         "task, changed (fields with former values), why",
     ),
-    EventType.PLAN_CANCELLED: ("A task was cancelled.", "task, why"),
-    EventType.CLAIM_TAKEN: ("An agent took a task; the sequence is its lease.", "task, paths, attempt"),
+    EventType.PLAN_CANCELLED: ("A task was cancelled.", "task, title, why"),
+    EventType.CLAIM_TAKEN: (
+        "An agent took a task; the sequence is its lease.",
+        "task, title, paths, attempt",
+    ),
     EventType.CLAIM_EXTENDED: ("A lease begins anew.", "task, lease, seconds"),
     EventType.CLAIM_WAITING: (
         "A task waits for something, and its lease's clock stands.",
         "task, lease, why, cites",
     ),
-    EventType.CLAIM_RELEASED: ("A task or reservation was given back.", "task, lease, note"),
+    EventType.CLAIM_RESUMED: (
+        "What a task waited for is over; its lease's clock runs again.",
+        "task, lease, seconds, waited, why",
+    ),
+    EventType.CLAIM_RELEASED: ("A task or reservation was given back.", "task, lease, holder, note"),
     EventType.CLAIM_LAPSED: ("The lease of a task or reservation ended.", "task, lease, holder"),
-    EventType.CLAIM_DONE: ("A task was done.", "task, lease, result (id), review, late"),
-    EventType.CLAIM_FAILED: ("An attempt at a task failed.", "task, lease, note, state, left (attempts)"),
-    EventType.CLAIM_VERIFIED: ("Another agent confirmed that a task is done.", "task, cites"),
-    EventType.CLAIM_REJECTED: ("Another agent rejected the result of a task.", "task, critique (id), state"),
+    EventType.CLAIM_DONE: (
+        "A task was done.",
+        "task, title, lease, result (id), review, late, freed (ids of tasks)",
+    ),
+    EventType.CLAIM_FAILED: (
+        "An attempt at a task failed.",
+        "task, title, lease, note, state, left (attempts)",
+    ),
+    EventType.CLAIM_VERIFIED: (
+        "Another agent confirmed that a task is done.",
+        "task, title, by, cites, freed",
+    ),
+    EventType.CLAIM_REJECTED: (
+        "Another agent rejected the result of a task.",
+        "task, title, critique (id), state, holder",
+    ),
     EventType.STAGE_DEFINED: ("A stage or milestone was defined.", "stage, title, kind, parent"),
     EventType.STAGE_MOVED: (
         "A stage or milestone changed its state.",

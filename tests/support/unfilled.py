@@ -4,10 +4,6 @@ from __future__ import annotations
 
 UNFILLED = frozenset(
     {
-        "task",
-        "task_after",
-        "task_attempt",
-        "reservation",
         "stage",
         "condition_term",
         "condition_due",

@@ -62,9 +62,7 @@ class TaskState(StrEnum):
 
 
 TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.PENDING: frozenset(
-        {TaskState.RUNNING, TaskState.REVIEW, TaskState.COMPLETED, TaskState.CANCELLED}
-    ),
+    TaskState.PENDING: frozenset(TaskState) - {TaskState.PENDING, TaskState.WAITING},
     TaskState.RUNNING: frozenset(TaskState) - {TaskState.RUNNING},
     TaskState.WAITING: frozenset(TaskState) - {TaskState.WAITING},
     TaskState.REVIEW: frozenset(
@@ -74,7 +72,9 @@ TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
     TaskState.COMPLETED: frozenset(),
     TaskState.CANCELLED: frozenset(),
 }
-"""PENDING → COMPLETED is a late `done` under the last lease; FAULTED → PENDING a retry, → COMPLETED a waiver."""
+"""From PENDING to REVIEW, COMPLETED or FAULTED leads a late act under the last lease; a FAULTED task is tried again
+(PENDING) or waived (COMPLETED).
+"""
 
 TASK_OVER = frozenset({TaskState.COMPLETED, TaskState.CANCELLED})
 HELD = frozenset({TaskState.RUNNING, TaskState.WAITING})
@@ -135,8 +135,9 @@ class Task:
     """A task as the board has it. `lease` is the last one given, 0 before the first; `until` ends a live one.
 
     `ready` says that whoever it is for could take it now. `blocked_by` says in a few words each what keeps a PENDING
-    task from being ready: `T-3 RUNNING by ann`, `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`. `why` is the reason of its last move, if one
-    was given. `result` is the id of the item that its `done` posted. `waits_on` says what a WAITING task waits for.
+    task from being ready: `T-3 RUNNING by ann`, `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`. `why` is the
+    reason of its last move, if one was given. `result` is the id of the item that its `done` posted. `waits_on` says
+    what a WAITING task waits for.
     """
 
     number: int

@@ -80,6 +80,7 @@ class EventType(StrEnum):
     CLAIM_TAKEN = "claim.taken"
     CLAIM_EXTENDED = "claim.extended"
     CLAIM_WAITING = "claim.waiting"
+    CLAIM_RESUMED = "claim.resumed"
     CLAIM_RELEASED = "claim.released"
     CLAIM_LAPSED = "claim.lapsed"
     CLAIM_DONE = "claim.done"
@@ -170,6 +171,7 @@ APART = frozenset(
         EventType.PLAN_CHANGED,
         EventType.CLAIM_TAKEN,
         EventType.CLAIM_WAITING,
+        EventType.CLAIM_RESUMED,
         EventType.CLAIM_RELEASED,
         EventType.CLAIM_LAPSED,
         EventType.CLAIM_VERIFIED,

@@ -35,6 +35,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from .access import Role, Trust
+from .agenda import AgendaStore
 from .answers import (
     Committed,
     Endorsement,
@@ -70,7 +71,9 @@ from .tokens import Count
 from .transactions import Transaction
 
 
-class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, ParticipantStore, Protocol):
+class BoardStore(
+    DebateStore, SummaryStore, FollowingStore, RequestStore, ParticipantStore, AgendaStore, Protocol
+):
     """A store of boards. It is safe for many tasks at once and, where its engine says so, for many processes."""
 
     def judged(self, judge: Judge, boards: Iterable[str] = ()) -> BoardStore:

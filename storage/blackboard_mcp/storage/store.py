@@ -28,6 +28,8 @@ from .debate_methods import DebateMethods
 from .operation import Write
 from .operations.access import members as member_operations
 from .operations.access import tokens as token_operations
+from .operations.agenda import lapses as task_lapses
+from .operations.agenda import planning, settling, taking
 from .operations.debates import standing_watches, views
 from .operations.items import endorsements as endorsing
 from .operations.items import posting, retraction
@@ -133,6 +135,18 @@ class SqlBoardStore(DebateMethods):
                 new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
                 counted |= await asyncio.to_thread(token_counts.counts, new, count)
         return await self._change_board(board, agent, change, count=count, counted=counted, once=once)
+
+    # The agenda
+
+    plan = writes(planning.plan)
+    agenda = reads_now(planning.agenda)
+    tasks = reads_now(planning.tasks)
+    attempts = reads(planning.attempts)
+    take_task = writes(taking.take)
+    settle_task = writes(settling.settle)
+    prospect = reads_now(taking.prospect)
+    sweep_tasks = writes(task_lapses.sweep)
+    next_lapse = reads_now(task_lapses.next_lapse)
 
     # Owners and trust
 

@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.visibility import visible_with
 
 from ...operation import Write
 from ..access import changes as noting
+from ..agenda import reservations
 from ..debates import agreements, debates
 from ..debates.standing_watches import watchers_of
 from ..leaving import pressure
@@ -228,6 +229,7 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         check_letters(draft, found)
         return (yield from _write(ledger, found[draft.target], draft, edges, targets))
     if draft.key is not None:
+        yield from reservations.check_key(ledger, draft.key)
         existing = yield from _entry(ledger, draft.key, draft.visibility)
         if existing is not None:
             return (yield from _write(ledger, existing, draft, edges, targets))
@@ -277,6 +279,8 @@ def _write(
     targets: dict[int, ItemRow],
 ) -> Steps[int]:
     """Changes or deletes an existing item, and returns its number."""
+    if row.key is not None and draft.key is None:
+        yield from reservations.check_key(ledger, row.key)
     draft = additions.summed(ledger, row, draft)
     yield from request_rows.keep_off(ledger, draft, row)
     noting.written(ledger, row, draft, edges, targets)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
+from blackboard_mcp.protocols.access import Action
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
 from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.board import BoardConfig, Core
@@ -76,6 +77,8 @@ class Ledger:
     """The agent's changes so far, if access policies judge them."""
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items created in this transaction, by number."""
+    steward: bool = field(init=False)
+    """Tells whether the call may moderate the board; the server and programs in its process may."""
 
     def __post_init__(self, write: Write) -> None:
         self.now = write.now
@@ -85,6 +88,8 @@ class Ledger:
             # One number for the event that tells of the gap; the change itself begins after it.
             self.first_seq += _LEAST_OUT + secrets.randbelow(_MOST_OUT) + 1
         self.first_number = self.board.last_number + 1
+        grant = write.grant
+        self.steward = grant is None or Action.MODERATE in grant.powers.get(grant.member, ())
         self.changes = judged_here(self.board, self.agent, write.permit)
 
     @property

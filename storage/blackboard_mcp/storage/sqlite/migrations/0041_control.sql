@@ -53,8 +53,26 @@ CREATE INDEX task_lapses ON task(until) WHERE state IN ('RUNNING', 'WAITING');
 CREATE INDEX task_waiting ON task(board, number) WHERE state = 'WAITING';
 CREATE INDEX task_stage ON task(board, stage, number) WHERE stage > 0;
 CREATE INDEX task_result ON task(board, result) WHERE result > 0;
+CREATE INDEX task_review ON task(board, result) WHERE state = 'REVIEW' AND result > 0;
 CREATE UNIQUE INDEX task_trigger ON task(board, trigger_if) WHERE state IN ('RUNNING', 'WAITING') AND trigger_if <> '';
 CREATE UNIQUE INDEX task_worker ON task(board, worker) WHERE state IN ('RUNNING', 'WAITING') AND worker <> '';
+
+-- All that may not leave working memory, whatever the reason: the one place that says so. An item may
+-- stand here several times.
+DROP VIEW protected;
+CREATE VIEW protected(board, number) AS
+SELECT board, number FROM held
+UNION ALL
+SELECT board, item FROM obligation WHERE state = 'outstanding'
+UNION ALL
+SELECT board, number FROM request WHERE live = 1
+UNION ALL
+SELECT board, partial FROM request WHERE live = 1 AND partial > 0
+UNION ALL
+SELECT board, result FROM task WHERE state = 'REVIEW' AND result > 0
+UNION ALL
+SELECT board, number FROM item
+WHERE zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED');
 
 -- `task` comes after `after_task`.
 CREATE TABLE task_after (

@@ -36,6 +36,7 @@ from .leaving import LeavingTests
 from .members import MemberTests
 from .naming import NamingTests
 from .participating import ParticipantTests
+from .planning import PlanningTests, ReservationTests, SettlingTests, TakingTests
 from .posting import PostingTests
 from .pressing import PressureTests
 from .privacy import PrivacyTests
@@ -100,6 +101,10 @@ class BoardStoreKit(
     ParticipantTests,
     JudgingTests,
     CredentialTests,
+    PlanningTests,
+    TakingTests,
+    SettlingTests,
+    ReservationTests,
     HandleTests,
     StoreFixtures,
 ):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blackboard_mcp.protocols.access import Role, Trust
+from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import Look, Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.tokens import CountedText
 
 from ..harness import HandClock, Table, draft
 from .asking import Asking
@@ -90,6 +92,16 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     doubtful = await at.post("alice", "doubtful", "HYPOTHESIS")
     await at.post("dora", "why?", "CRITIQUE", critiques=doubtful)
     await at.decide("dora", doubtful, "no reason given", outcome="falls")
+    tasks = [
+        NewTask(title="first", paths=("key:theirs:*",)),
+        NewTask(title="second", after=(-1,), verify="owner"),
+    ]
+    await store.plan("main", "alice", tasks)
+    await store.take_task("main", "bob", number=1)
+    await store.settle_task("main", "bob", Settle("fail", 1, text=CountedText("no way", 2)))
+    await store.take_task("main", "carol", number=1)
+    await store.settle_task("main", "carol", Settle("extend", 1, text=CountedText("a person", 2), cites=(1,)))
+    await store.take_task("main", "bob", paths=["file:docs/**?shared"])
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

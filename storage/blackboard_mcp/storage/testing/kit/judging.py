@@ -36,6 +36,9 @@ ASKED: dict[str, tuple[ChangeKind, ...]] = {
     "cancel_request": (ChangeKind.REQUEST,),
     "join": (ChangeKind.JOIN, ChangeKind.RESPOND),
     "leave": (ChangeKind.JOIN,),
+    "plan": (ChangeKind.PLAN,),
+    "take_task": (ChangeKind.CLAIM,),
+    "settle_task": (ChangeKind.CLAIM, ChangeKind.POST),
     **dict.fromkeys(
         ("offer_skills", "take_request", "take_next", "answer_request", "decline_request"),
         (ChangeKind.RESPOND,),

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.answers import (
     Committed,
     DebateView,
@@ -26,6 +27,7 @@ from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.protocols.participants import Joined
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.topics import parse_topic
 from blackboard_mcp.protocols.transactions import Transaction
 
@@ -217,6 +219,23 @@ async def _group(at: Table, op: str) -> Call:
     return calls[op]
 
 
+async def _plan(at: Table) -> Call:
+    await at.configure()
+    return lambda once: at.store.plan(at.board, "carol", [NewTask(title="new")], once=once)
+
+
+async def _take_task(at: Table) -> Call:
+    await at.configure()
+    await at.store.plan(at.board, "alice", [NewTask(title="one"), NewTask(title="two")])
+    return lambda once: at.store.take_task(at.board, "carol", once=once)
+
+
+async def _settle_task(at: Table) -> Call:
+    await (await _take_task(at))(None)
+    act = Settle("done", text=CountedText("it is done", 3))
+    return lambda once: at.store.settle_task(at.board, "carol", act, once=once)
+
+
 SHARING = ("create_group", "change_group", "consume", "retry_dead", "drop_dead", "end_group")
 SILENT = ("subscribe", "unsubscribe", "offer_skills", *SHARING)
 """Methods that need not change the sequence, since no event may tell of them."""
@@ -255,6 +274,9 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "cancel_request": _cancel_request,
     "join": _join,
     "leave": _leave,
+    "plan": _plan,
+    "take_task": _take_task,
+    "settle_task": _settle_task,
 }
 """A map from a store method's name to a function that prepares a board and returns the call."""
 

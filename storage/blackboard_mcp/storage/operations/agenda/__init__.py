@@ -1,0 +1,1 @@
+"""Tasks of the agenda: planning, taking and settling them, and the ends of leases."""

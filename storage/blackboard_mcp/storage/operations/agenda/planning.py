@@ -1,0 +1,468 @@
+"""Planning: tasks that are new, changed or cancelled, and the agenda as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from blackboard_mcp.protocols.agenda import (
+    HELD,
+    MAX_AFTER,
+    MAX_LISTED,
+    MAX_NOTE,
+    MAX_OPEN_TASKS,
+    MAX_PATHS,
+    MAX_RETRIES,
+    MAX_TASKS,
+    MAX_TITLE,
+    PRIORITIES,
+    PRIORITY,
+    RETRIES,
+    TASK_OVER,
+    Agenda,
+    Attempt,
+    NewTask,
+    Planned,
+    Task,
+    TaskState,
+    task_id,
+)
+from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, Refused, UnknownReference
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.stages import STAGE_OVER, stage_id
+
+from ...operation import Write
+from ..ledger.idempotency import Form, repeatable
+from ..ledger.ledger import Ledger, get_board, open_ledger
+from ..ledger.rows import Steps, dumps, numbers, sql
+from . import lapses, rows
+from .rows import TaskRow
+
+_NAMED: Final = 5
+_BRIEF: Final = 20
+"""Most ended attempts that one look returns."""
+_FIELDS: Final = ("title", "text", "skill", "worker", "priority", "stage", "required", "verify", "retries")
+"""Fields of a task whose names are those of its columns."""
+
+
+def _planned_again(kept: list[Any]) -> Steps[Planned]:
+    """Returns the tasks that a repeated call planned, as they are now."""
+    now, board, named, seq = kept
+    row = yield from get_board(board)
+    found = yield from rows.find_tasks(row.no, named)
+    return Planned((yield from rows.values(row, [found[n] for n in named if n in found], now)), seq)
+
+
+def _form(given: dict[str, Any]) -> Form[Planned]:
+    now, board = given["write"].now, given["board"]
+    return Form(
+        lambda planned: [now, board, [task.number for task in planned.tasks], planned.seq], _planned_again
+    )
+
+
+@repeatable(_form)
+def plan(
+    write: Write,
+    board: str,
+    agent: str,
+    tasks: Sequence[NewTask],
+    *,
+    cancel: Sequence[int] = (),
+    why: str = "",
+    once: Once | None = None,
+) -> Steps[Planned]:
+    """Plans and changes tasks and cancels others, all or nothing; reports `plan.added`, `plan.changed` and
+    `plan.cancelled`, one event a task.
+
+    Only its planner, its holder or a steward may change or cancel a task. A task on which others that are not over
+    depend is cancelled only together with them.
+
+    Raises:
+        InvalidInput: a value is not allowed, or dependencies form a circle (it is named).
+        UnknownReference: a named task, stage or board does not exist.
+        Refused: the agent may not, or others depend on what it cancels.
+        QuotaExceeded: there are `MAX_OPEN_TASKS` already.
+    """
+    if not 0 < len(tasks) + len(cancel) <= MAX_TASKS:
+        raise InvalidInput(f"Plan, change or cancel 1 to {MAX_TASKS} tasks in a call. Nothing was changed.")
+    ledger = yield from begin(write, board, agent)
+    first = (yield sql("task_last"), (ledger.no,))[0][0] + 1
+    fresh = [first + place for place in range(sum(not task.number for task in tasks))]
+    open_ = (yield sql("tasks_open"), (ledger.no, MAX_OPEN_TASKS))[0][0]
+    if open_ + len(fresh) > MAX_OPEN_TASKS:
+        raise QuotaExceeded(
+            f"'{board}' has {open_:,} tasks that are not over, and {MAX_OPEN_TASKS:,} is the limit. Nothing was "
+            "changed; cancel what nobody needs any more."
+        )
+    changed = yield from rows.get_tasks(
+        ledger.board, [*(task.number for task in tasks if task.number), *cancel]
+    )
+    named: list[int] = []
+    numbering = iter(fresh)
+    places = [task.number or next(numbering) for task in tasks]
+    for place, task in enumerate(tasks):
+        _check(task, place + 1)
+        after = None if task.after is None else _after(task.after, places, place)
+        if task.number:
+            yield from _change(ledger, changed[task.number], task, after, places, why)
+        else:
+            yield from _add(ledger, places[place], task, after or (), places)
+        named.append(places[place])
+    for place, task in enumerate(tasks):
+        if task.after:
+            yield from _check_circle(ledger, places[place])
+    yield from _cancel(ledger, [changed[number] for number in dict.fromkeys(cancel)], why)
+    yield from ledger.close()
+    named += [number for number in dict.fromkeys(cancel) if number not in named]
+    found = yield from rows.find_tasks(ledger.no, named)
+    return Planned(
+        (yield from rows.values(ledger.board, [found[n] for n in named], write.now)), ledger.board.seq
+    )
+
+
+def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
+    """Returns a ledger for work on the agenda of an open board, after ending leases that have run out.
+
+    Raises:
+        UnknownReference: there is no such board.
+        Refused: the board takes no posts.
+    """
+    ledger = yield from open_ledger(write, board, agent)
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
+    yield from lapses.end_on(ledger)
+    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    return ledger
+
+
+def _check(task: NewTask, place: int) -> None:
+    """Checks the values of a task.
+
+    Raises:
+        InvalidInput: one is not allowed.
+    """
+    where = f"Item {place} of items"
+    if not task.number and not (task.title or "").strip():
+        raise InvalidInput(
+            f"{where} has no title. Nothing was changed; say in a few words what is to be done."
+        )
+    if task.title is not None and (
+        not task.title.strip() or len(task.title) > MAX_TITLE or "\n" in task.title
+    ):
+        raise InvalidInput(
+            f"{where}: a title is one line of 1 to {MAX_TITLE} characters. Nothing was changed; the rest goes "
+            "into text."
+        )
+    if task.text is not None and len(task.text) > MAX_NOTE:
+        raise InvalidInput(
+            f"{where}: text has {len(task.text):,} characters, and {MAX_NOTE:,} is the limit. Nothing was changed; "
+            "post the rest as an item and name its id here."
+        )
+    if sum(bool(bound) for bound in (task.skill, task.worker, task.trigger)) > 1:
+        raise InvalidInput(
+            f"{where}: give one of skill, worker and trigger, not several. Nothing was changed."
+        )
+    if task.priority is not None and not PRIORITIES[0] <= task.priority <= PRIORITIES[1]:
+        raise InvalidInput(f"{where}: priority is 1 to 5, and 5 goes first. Nothing was changed.")
+    if task.retries is not None and not 0 <= task.retries <= MAX_RETRIES:
+        raise InvalidInput(f"{where}: retries is 0 to {MAX_RETRIES}. Nothing was changed.")
+    if task.paths is not None and len(task.paths) > MAX_PATHS:
+        raise InvalidInput(f"{where}: paths takes at most {MAX_PATHS} patterns. Nothing was changed.")
+    if task.state is not None and (
+        not task.number or task.state not in (TaskState.PENDING, TaskState.COMPLETED)
+    ):
+        raise InvalidInput(
+            f"{where}: state is only for a FAULTED task, with its id: PENDING tries it again, COMPLETED waives it. "
+            "Nothing was changed."
+        )
+
+
+def _after(after: Sequence[int], places: Sequence[int], place: int) -> tuple[int, ...]:
+    """Returns the numbers of the tasks that a task comes after; negative ones are places of the same call.
+
+    Raises:
+        InvalidInput: a place is not there, or there are too many.
+    """
+    found = []
+    for number in after:
+        if number < 0 and -number > len(places):
+            raise InvalidInput(
+                f"Item {place + 1} of items: '${-number}' names item {-number}, and there are {len(places)}. "
+                "Nothing was changed."
+            )
+        found.append(number if number > 0 else places[-number - 1])
+    if len(set(found)) > MAX_AFTER:
+        raise InvalidInput(
+            f"Item {place + 1} of items: after takes at most {MAX_AFTER} tasks. Nothing was changed."
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _add(
+    ledger: Ledger, number: int, task: NewTask, after: Sequence[int], places: Sequence[int]
+) -> Steps[None]:
+    ledger.note(ChangeKind.PLAN)
+    yield from _check_stage(ledger, task.stage or 0)
+    row = TaskRow(
+        board=ledger.no,
+        number=number,
+        title=(task.title or "").strip(),
+        text=task.text or "",
+        skill=task.skill or "",
+        worker=task.worker or "",
+        trigger_if=task.trigger or "",
+        priority=task.priority or PRIORITY,
+        stage=task.stage or 0,
+        required=int(bool(task.required)),
+        verify=task.verify or "",
+        retries=RETRIES if task.retries is None else task.retries,
+        paths=dumps(list(task.paths or ())),
+        created_by=ledger.agent,
+        created_at=ledger.now,
+        moved_at=ledger.now,
+    )
+    yield from rows.add(row)
+    yield from _order(ledger, row, after, places)
+    data = {"task": row.id, "title": row.title, "priority": row.priority}
+    more = {"skill": row.skill, "worker": row.worker, "after": [task_id(n) for n in after]}
+    more["stage"] = stage_id(row.stage) if row.stage else ""
+    data |= {name: value for name, value in more.items() if value}
+    yield from ledger.emit(EventType.PLAN_ADDED, data=data, concerns=[row.worker] if row.worker else ())
+
+
+def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], places: Sequence[int]) -> Steps[None]:
+    """Makes a task come after these and no others, and counts those that it waits for.
+
+    `places` are the tasks of the call, which may not be stored yet.
+    """
+    yield sql("after_drop"), (ledger.no, row.number)
+    for number in after:
+        yield sql("after_add"), (ledger.no, row.number, number)
+    before = yield from rows.find_tasks(ledger.no, after) if after else _nothing()
+    missing = [number for number in after if number not in before and number not in places]
+    if missing:
+        raise UnknownReference(
+            f"There is no task {task_id(missing[0])} on '{ledger.board.id}'. Nothing was changed; plan() lists the "
+            "tasks, and $1 names the first of this call.",
+            missing=[task_id(number) for number in missing],
+        )
+    gone = [task_id(n) for n, task in before.items() if task.state == TaskState.CANCELLED]
+    if gone:
+        raise Refused(
+            f"{row.id} cannot come after {', '.join(gone[:_NAMED])}, which is CANCELLED: it would wait for ever. "
+            "Nothing was changed."
+        )
+    row.blockers = len(after) - sum(task.state == TaskState.COMPLETED for task in before.values())
+    yield from rows.put(row)
+
+
+def _nothing() -> Steps[dict[int, TaskRow]]:
+    return {}
+    yield  # makes this a generator
+
+
+def _check_stage(ledger: Ledger, stage: int) -> Steps[None]:
+    if not stage:
+        return
+    found = yield sql("stage_state"), (ledger.no, stage)
+    if not found:
+        raise UnknownReference(
+            f"There is no stage {stage_id(stage)} on '{ledger.board.id}'. Nothing was changed; stage() lists the "
+            "stages."
+        )
+    kind, state = found[0]
+    if kind == "milestone" or state in STAGE_OVER:
+        what = "a milestone, which has no tasks" if kind == "milestone" else f"{state}"
+        raise Refused(f"{stage_id(stage)} is {what}. Nothing was changed; name a stage that is not over.")
+
+
+def _change(
+    ledger: Ledger,
+    row: TaskRow,
+    task: NewTask,
+    after: Sequence[int] | None,
+    places: Sequence[int],
+    why: str,
+) -> Steps[None]:
+    """Changes, retries or waives a task, and reports what changed with the former values."""
+    ledger.note(ChangeKind.PLAN, name=row.id)
+    _check_may(ledger, row, "change")
+    if row.state in TASK_OVER:
+        raise Refused(
+            f"{row.id} is {row.state}, and no longer changes. Nothing was changed; plan another task."
+        )
+    before: dict[str, Any] = {}
+    for name in _FIELDS:
+        value = getattr(task, name)
+        if value is not None and value != getattr(row, name):
+            before[name] = getattr(row, name)
+            setattr(row, name, int(value) if name == "required" else value)
+    if task.stage is not None:
+        yield from _check_stage(ledger, task.stage)
+    bound = {"skill": task.skill, "worker": task.worker, "trigger_if": task.trigger}
+    if any(bound.values()):
+        for name, value in bound.items():
+            setattr(row, name, value or "")
+    if task.paths is not None:
+        before["paths"], row.paths = list(row.patterns()), dumps(list(task.paths))
+    if after is not None:
+        if row.held or row.state == TaskState.REVIEW:
+            raise Refused(
+                f"{row.id} is {row.state} by {row.holder}: what it comes after cannot change now. Nothing was changed."
+            )
+        yield from _order(ledger, row, after, places)
+        before["after"] = True
+    concerns = [name for name in (row.holder, row.worker) if name]
+    if task.state is not None:
+        before["state"] = row.state
+        yield from _end_fault(ledger, row, task.state, why)
+    if not before:
+        return
+    yield from rows.put(row)
+    data = {"task": row.id, "changed": before}
+    yield from ledger.emit(
+        EventType.PLAN_CHANGED, data={**data, "why": why} if why else data, concerns=concerns
+    )
+
+
+def _end_fault(ledger: Ledger, row: TaskRow, state: TaskState, why: str) -> Steps[None]:
+    """Tries a FAULTED task again, or waives it."""
+    if row.state != TaskState.FAULTED:
+        raise Refused(
+            f"{row.id} is {row.state}, not FAULTED: its state follows from claim. Nothing was changed.",
+            state=row.state,
+        )
+    if not why.strip():
+        word = "trying it again" if state is TaskState.PENDING else "waiving it"
+        raise InvalidInput(f'{row.id}: {word} needs a reason. Nothing was changed; plan(items=[…], why="…").')
+    row.failures = 0
+    yield from rows.move(ledger, row, state, why=why)
+    if state is TaskState.COMPLETED:
+        yield from rows.released_by(ledger, row.number)
+
+
+def _check_may(ledger: Ledger, row: TaskRow, what: str) -> None:
+    """Checks that the agent planned or holds the task, or is a steward.
+
+    Raises:
+        Refused: it is none of these.
+    """
+    if ledger.agent in (row.created_by, row.holder) or ledger.steward:
+        return
+    raise Refused(
+        f"{row.id} was planned by {row.created_by}: they, its holder or a steward {what} it. Nothing was changed; "
+        f'ask them: post(type="QUESTION", text="@{row.created_by} …").',
+        planner=row.created_by,
+    )
+
+
+def _cancel(ledger: Ledger, listed: Sequence[TaskRow], why: str) -> Steps[None]:
+    for row in listed:
+        ledger.note(ChangeKind.PLAN, name=row.id)
+        _check_may(ledger, row, "cancel")
+        if row.state in TASK_OVER:
+            raise Refused(f"{row.id} is {row.state} already. Nothing was changed.")
+    going = {row.number for row in listed}
+    if not going:
+        return
+    waiting = [
+        n for (n,) in (yield sql("before_of"), (ledger.no, numbers(going), MAX_TASKS * 2)) if n not in going
+    ]
+    if waiting:
+        named = [task_id(number) for number in waiting]
+        shown = ", ".join(named[:_NAMED]) + (f" +{len(named) - _NAMED}" if len(named) > _NAMED else "")
+        raise Refused(
+            f"{shown} come after what you cancel, and would wait for ever. Nothing was changed; cancel them as well, "
+            f'or free them first: plan(items=[{{"id": "{named[0]}", "after": []}}]).',
+            waiting=named,
+        )
+    for row in listed:
+        yield from cancel(ledger, row, why)
+
+
+def cancel(ledger: Ledger, row: TaskRow, why: str) -> Steps[None]:
+    """Cancels one task that is not over, and tells its holder."""
+    concerns = [name for name in (row.holder, row.worker, row.created_by) if name]
+    if row.held:
+        yield from rows.end_attempt(ledger, row, "cancelled", why)
+        yield from lapses.drop_reservations(ledger, row.lease)
+    yield from rows.move(ledger, row, TaskState.CANCELLED, why=why)
+    data = {"task": row.id, "title": row.title}
+    yield from ledger.emit(
+        EventType.PLAN_CANCELLED, data={**data, "why": why} if why else data, concerns=concerns
+    )
+
+
+def _check_circle(ledger: Ledger, number: int) -> Steps[None]:
+    """Checks that a task does not come after itself.
+
+    Raises:
+        InvalidInput: it does; the circle is named.
+    """
+    edges: dict[int, list[int]] = {}
+    for task, after in (yield sql("after_circle"), (ledger.no, number)):
+        edges.setdefault(task, []).append(after)
+    if not edges:
+        return
+    path = _way(edges, number)
+    raise InvalidInput(
+        f"{' after '.join(task_id(n) for n in path)}: these come after each other, so none could ever begin. "
+        "Nothing was changed; leave one of them out of after.",
+        circle=[task_id(n) for n in path],
+    )
+
+
+def _way(edges: dict[int, list[int]], start: int) -> list[int]:
+    """Returns the shortest way from a task over what it comes after back to itself."""
+    ways, seen = [[start]], set[int]()
+    while ways:
+        way = ways.pop(0)
+        for after in edges.get(way[-1], ()):
+            if after == start:
+                return [*way, start]
+            if after not in seen:
+                seen.add(after)
+                ways.append([*way, after])
+    return [start, start]
+
+
+def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Steps[Agenda]:
+    """Returns the agenda as of one moment; leases that have ended count as ended."""
+    row = yield from get_board(board)
+    total = (yield sql("tasks_open"), (row.no, MAX_OPEN_TASKS))[0][0]
+    mine = [n for (n,) in (yield sql("tasks_of_holder"), (row.no, agent, limit))]
+    listed: dict[TaskState, list[int]] = {}
+    for state in (s for s in TaskState if s not in TASK_OVER):
+        listed[state] = [n for (n,) in (yield sql("tasks_in"), (row.no, str(state), limit))]
+    found = yield from rows.find_tasks(row.no, [n for ns in listed.values() for n in ns] + mine)
+    made = yield from rows.values(row, list(found.values()), now)
+    by_number = {task.number: task for task in made}
+    shown = [by_number[n] for ns in listed.values() for n in ns]
+    shown.sort(
+        key=lambda task: (not task.ready, task.state is not TaskState.PENDING, -task.priority, task.number)
+    )
+    over = {TaskState(state): count for state, count in (yield sql("tasks_over"), (row.no,))}
+    return Agenda(
+        tasks=tuple(shown[:limit]),
+        total=total,
+        seq=row.seq,
+        mine=tuple(by_number[n] for n in mine if by_number[n].state in HELD),
+        review=tuple(by_number[n] for n in listed[TaskState.REVIEW] if by_number[n].holder != agent),
+        over=over,
+    )
+
+
+def tasks(now: int, board: str, agent: str, wanted: Sequence[int]) -> Steps[tuple[Task, ...]]:
+    """Returns these tasks, over or not, in that order; unknown ones are left out."""
+    row = yield from get_board(board)
+    found = yield from rows.find_tasks(row.no, wanted)
+    return (yield from rows.values(row, [found[n] for n in dict.fromkeys(wanted) if n in found], now))
+
+
+def attempts(board: str, agent: str, number: int) -> Steps[tuple[Attempt, ...]]:
+    """Returns the last ended attempts at a task, oldest first."""
+    row = yield from get_board(board)
+    return (yield from lapses.attempts(row.no, number, _BRIEF))

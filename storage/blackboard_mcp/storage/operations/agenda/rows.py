@@ -1,0 +1,225 @@
+"""Rows of tasks, and the values that callers get of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, Final
+
+from blackboard_mcp.protocols.agenda import HELD, PRIORITY, RETRIES, Task, TaskState, task_id
+from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.stages import stage_id
+
+from ..ledger.ledger import Ledger
+from ..ledger.rows import BoardRow, Steps, dumps, instant, numbers, sql
+
+MICROS: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class TaskRow:
+    """A row of `task`: its fields are the columns. Times are in microseconds since 1970.
+
+    While it is held, `holder` has it; in review, `holder` is who did it; otherwise `holder` is empty.
+    """
+
+    board: int
+    number: int
+    title: str
+    text: str = ""
+    skill: str = ""
+    worker: str = ""
+    trigger_if: str = ""
+    triggered: int = 0
+    priority: int = PRIORITY
+    stage: int = 0
+    required: int = 0
+    verify: str = ""
+    retries: int = RETRIES
+    paths: str = "[]"
+    state: str = str(TaskState.PENDING)
+    blockers: int = 0
+    """The number of tasks that it waits for."""
+    attempts: int = 0
+    failures: int = 0
+    holder: str = ""
+    lease: int = 0
+    length: int = 0
+    until: int = 0
+    waits_on: str = ""
+    waits_for: str = "[]"
+    result: int = 0
+    why: str = ""
+    created_by: str = ""
+    created_at: int = 0
+    moved_at: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id, as agents see it."""
+        return task_id(self.number)
+
+    @property
+    def held(self) -> bool:
+        """Tells whether somebody holds it, unless the lease has ended unnoticed."""
+        return self.state in HELD
+
+    def patterns(self) -> tuple[str, ...]:
+        """Returns the paths that are reserved with it."""
+        return tuple(json.loads(self.paths))
+
+
+_COLUMNS: Final = attrgetter(*(field.name for field in fields(TaskRow)))
+
+
+def add(row: TaskRow) -> Steps[None]:
+    """Stores a new task."""
+    yield sql("task_add"), _COLUMNS(row)
+
+
+def put(row: TaskRow) -> Steps[None]:
+    """Stores a changed task."""
+    yield sql("task_put"), _COLUMNS(row)
+
+
+def find_tasks(no: int, wanted: Iterable[int]) -> Steps[dict[int, TaskRow]]:
+    """Returns those of the tasks that exist, by number."""
+    return {row[1]: TaskRow(*row) for row in (yield sql("tasks_get"), (no, numbers(wanted)))}
+
+
+def get_tasks(board: BoardRow, wanted: Sequence[int]) -> Steps[dict[int, TaskRow]]:
+    """Returns all of the tasks, by number.
+
+    Raises:
+        UnknownReference: one does not exist.
+    """
+    found = yield from find_tasks(board.no, wanted)
+    missing = [task_id(number) for number in wanted if number not in found]
+    if missing:
+        raise UnknownReference(
+            f"There is no task {', '.join(missing[:5])} on '{board.id}'. Nothing was changed; plan() lists the tasks.",
+            missing=missing,
+        )
+    return found
+
+
+def get_task(board: BoardRow, number: int) -> Steps[TaskRow]:
+    """Returns one task.
+
+    Raises:
+        UnknownReference: it does not exist.
+    """
+    return (yield from get_tasks(board, [number]))[number]
+
+
+def closed_stages(no: int) -> Steps[dict[int, str]]:
+    """Returns the stages in which nothing can be taken now, with their states."""
+    return dict((yield sql("stages_closed"), (no,)))
+
+
+def ends(no: int, held: Iterable[TaskRow]) -> Steps[dict[int, int]]:
+    """Returns when the lease of each held task ends, by number: calls of its holder renew it."""
+    rows = [row for row in held if row.held]
+    seen: dict[str, int] = {}
+    if rows:
+        named = dumps(sorted({row.holder for row in rows}))
+        seen = dict((yield sql("agents_last_seen"), (no, named)))
+    return {
+        row.number: max(row.until, seen.get(row.holder, 0) + row.length)
+        if row.state == TaskState.RUNNING
+        else row.until
+        for row in rows
+    }
+
+
+def values(board: BoardRow, rows: Sequence[TaskRow], now: int) -> Steps[tuple[Task, ...]]:
+    """Returns tasks as callers get them, in the order of `rows`. Leases that have ended count as ended."""
+    until = yield from ends(board.no, rows)
+    before: dict[int, list[tuple[int, str, str]]] = {}
+    for task, after, state, holder in (yield sql("after_of"), (board.no, numbers(r.number for r in rows))):
+        before.setdefault(task, []).append((after, state, holder))
+    closed: Mapping[int, str] = {}
+    if any(row.stage for row in rows):
+        closed = yield from closed_stages(board.no)
+    results = {row.result for row in rows if row.result}
+    types: dict[int, str] = dict((yield sql("item_types"), (board.no, numbers(results)))) if results else {}
+    return tuple(
+        _value(row, until.get(row.number, 0), before.get(row.number, ()), closed, types, now) for row in rows
+    )
+
+
+def _value(
+    row: TaskRow,
+    until: int,
+    before: Sequence[tuple[int, str, str]],
+    closed: Mapping[int, str],
+    types: Mapping[int, str],
+    now: int,
+) -> Task:
+    state, holder = TaskState(row.state), row.holder
+    if state is TaskState.RUNNING and until <= now:
+        state, holder = TaskState.PENDING, ""
+    blocked: list[str] = []
+    if state is TaskState.PENDING:
+        for number, stands, by in before:
+            if stands != TaskState.COMPLETED:
+                blocked.append(f"{task_id(number)} {stands}{f' by {by}' if by else ''}")
+        if row.stage in closed:
+            blocked.append(f"stage {stage_id(row.stage)} {closed[row.stage]}")
+        if row.trigger_if and not row.triggered:
+            blocked.append(f"trigger {row.trigger_if}")
+    return Task(
+        number=row.number,
+        title=row.title,
+        text=row.text,
+        state=state,
+        ready=state is TaskState.PENDING and not blocked,
+        blocked_by=tuple(blocked),
+        holder=holder,
+        lease=row.lease,
+        until=instant(until) if state in HELD else None,
+        priority=row.priority,
+        stage=row.stage,
+        attempts=row.attempts,
+        after=tuple(number for number, _, _ in before),
+        skill=row.skill,
+        worker=row.worker,
+        trigger=row.trigger_if,
+        required=bool(row.required),
+        verify=row.verify,
+        retries=row.retries,
+        paths=row.patterns(),
+        created_by=row.created_by,
+        created_at=instant(row.created_at),
+        moved_at=instant(row.moved_at),
+        waits_on=row.waits_on,
+        result=item_id(types[row.result], row.result) if row.result in types else None,
+        why=row.why,
+    )
+
+
+def move(ledger: Ledger, row: TaskRow, state: TaskState, *, why: str = "") -> Steps[None]:
+    """Moves a task to a state and stores it; `why` is the reason that its next reader finds."""
+    row.state, row.why, row.moved_at = str(state), why, ledger.now
+    if state not in HELD:
+        row.until, row.waits_on, row.waits_for = 0, "", "[]"
+        if state is not TaskState.REVIEW:
+            row.holder = ""
+    yield from put(row)
+
+
+def end_attempt(ledger: Ledger, row: TaskRow, how: str, note: str) -> Steps[None]:
+    """Records how an attempt ended, and what was left for the next; called before the holder is forgotten."""
+    yield sql("attempt_add"), (ledger.no, row.number, row.lease, row.holder, how, note, ledger.now)
+
+
+def released_by(ledger: Ledger, completed: int) -> Steps[tuple[list[int], list[str]]]:
+    """Counts a completed task off those that come after it; returns those that wait for nothing more, with their
+    workers.
+    """
+    rows: list[Any] = yield sql("before_count"), (ledger.no, completed)
+    free = [row for row in rows if not row[1] and row[3] == TaskState.PENDING]
+    return sorted(row[0] for row in free), sorted({row[2] for row in free if row[2]})
