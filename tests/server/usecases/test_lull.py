@@ -108,3 +108,10 @@ def test_of_what_rests_on_an_agents_items_the_text_is_looked_at() -> None:
         event(EventType.ITEM_VERSIONED, item="P-8", version=3, concerns=("ada",)),
     ]
     assert resting(told, "ada") == [(7, 1), (8, 3)]
+
+
+def test_who_comes_and_what_is_planned_asks_only_those_whom_it_concerns() -> None:
+    for kind in (EventType.AGENT_JOINED, EventType.AGENT_LEFT, EventType.PLAN_ADDED):
+        assert not asks(event(kind, item=None, version=None, type=None), "ada")
+    assert asks(event(EventType.TURN_GIVEN, item=None, version=None, type=None, concerns=("ada",)), "ada")
+    assert asks(event(EventType.CORE_CHANGED, item=None, version=None, type=None), "ada")

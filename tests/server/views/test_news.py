@@ -9,6 +9,8 @@ from typing import Any
 from blackboard_mcp.protocols.answers import Archived, News
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.server.views.news import news_lines
+from blackboard_mcp.server.views.standing import Standing
 from viewing import START, snapshot, view
 
 Make = Callable[..., Item]
@@ -160,3 +162,21 @@ def test_what_came_and_left_is_told_before_what_stands_in_sections_of_its_own(ma
     assert "came: F-1 F-5 +" in text
     assert "left for room: L-80 L-81 +17" in text
     assert "changed: " not in text
+
+
+def test_news_say_who_joined_and_who_left(make_item: Make) -> None:
+    moves = [
+        ("agent.joined", "bob"),
+        ("agent.joined", "eve"),
+        ("agent.left", "bob"),
+        ("agent.joined", "dora"),
+    ]
+    events = tuple(
+        Event(100 + n, EventType(event), None, None, None, agent, (), START, {"role": "tests"})
+        for n, (event, agent) in enumerate(moves, 1)
+    )
+    shown = view(snapshot(make_item(1), look=100, news=News(events)))
+    assert "team: bob left, eve joined, dora joined" in shown.text.split("\n")
+    assert set(shown.told) == {101, 102, 103, 104}
+    told = news_lines(Standing(snapshot(make_item(1), look=100, news=News(events)), "alice"), 2)
+    assert [(line.text, line.events) for line in told] == [("team: bob left, eve joined +1", (101, 102, 103))]

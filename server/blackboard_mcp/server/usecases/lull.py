@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Owed
-from blackboard_mcp.protocols.events import WITHOUT_ITEM, Event, EventType
+from blackboard_mcp.protocols.events import OF_CONTROL, WITHOUT_ITEM, Event, EventType
 from blackboard_mcp.protocols.items import ItemType, parse_ref
 
 MOST_LINES: Final = 15
@@ -76,6 +76,8 @@ def asks(event: Event, agent: str) -> bool:
     Items that only rest on the agent's items ask something only if their texts name it; `resting` returns
     those.
     """
+    if event.event in OF_CONTROL:
+        return agent in event.concerns
     if event.event in WITHOUT_ITEM or (event.type in _BINDING and event.event is EventType.ITEM_POSTED):
         return True
     return agent in event.concerns and event.event not in _PASSING and not _rests(event)

@@ -25,6 +25,7 @@ SPARED = ("changed: ", "debates opened: ")
 """Beginnings of lines that are left out first where room is short, because other sections show the same."""
 WRITTEN = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
 """Events on a text. A line that names only the item's id does not deliver them."""
+_MOVES = {EventType.AGENT_JOINED: "joined", EventType.AGENT_LEFT: "left"}
 _EXPIRED = "time ended"
 _OUTCOMES = {"accepted": "stands", "rejected": "falls", "open": "open again"}
 """Words for the outcomes in events; older events carry the first two."""
@@ -47,7 +48,7 @@ def heading(standing: Standing) -> str:
 
 
 def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
-    """Returns at most seven lines of news, each with up to `most` ids; a line by agents has up to `most` ids
+    """Returns at most eight lines of news, each with up to `most` ids; a line by agents has up to `most` ids
     for each.
 
     Returns an empty list when nothing happened, or when the agent's last look is not known. A line of new
@@ -65,11 +66,21 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
     lines += _clauses("settled", [(e, f"{e.item} {_outcome(e)}") for e in closed], most)
     given = [e for e in events if e.event is EventType.AGREEMENT_GIVEN and e.item]
     lines += _clauses("agreed to", [(e, f"{e.item} by {_actor(e.agent)}") for e in given], most)
+    if moves := [e for e in events if e.event in _MOVES]:
+        lines.append(_moves(moves, most))
     for kind, name in ((EventType.ITEM_ARCHIVED, "left for room"), (EventType.ITEM_EXPIRED, _EXPIRED)):
         left = [event for event in events if event.event is kind and event.item is not None]
         if left:
             lines.append(_departures(standing, name, left, most))
     return lines
+
+
+def _moves(events: list[Event], most: int) -> Told:
+    """Returns a line on agents that joined or left, each with its last move."""
+    last = {event.agent: _MOVES[event.event] for event in events}
+    named = list(last)[:most]
+    text = listed([f"{word(agent)} {moved}" for agent, moved in last.items()], ", ", most)
+    return Told(f"team: {text}", tuple(event.seq for event in events if event.agent in named))
 
 
 def _clauses(name: str, told: list[tuple[Event, str]], most: int) -> list[Told]:
