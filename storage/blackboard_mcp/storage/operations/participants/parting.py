@@ -1,4 +1,4 @@
-"""Leaving a board: the end of an agent's watches, duties, requests and offers, each with its event."""
+"""Leaving a board: the end of an agent's watches, duties, requests, offers and tasks, each with its event."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.participants import MAX_NOTE, MAX_WAIVED, Joined
 
 from ...operation import Rows, Write
+from ..agenda.lapses import release_all
 from ..debates import agreements
 from ..debates.debates import AWAY, waive
 from ..debates.standing_watches import end_watch
@@ -49,17 +50,19 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     yield from _waive(ledger, duties, owed)
     declined = yield from give_up(ledger, cut(note, MAX_NOTE) or AWAY)
     yield from set_skills(ledger, ())
+    released = yield from release_all(ledger, agent, cut(note, MAX_NOTE) or AWAY)
     said = (participant.role, dumps([dict(filter_) for filter_ in participant.interests]))
     yield (
         sql("participant_put"),
         (ledger.no, agent, *said, micros(participant.joined_at), write.now),
     )
     items = [*owed.values(), *declined]
-    data = {"note": cut(note, MAX_NOTE), "waived": _ids(item for item in items if item.public)[:_TOLD]}
+    waived = _ids(item for item in items if item.public)
+    data = {"note": cut(note, MAX_NOTE), "waived": waived[:_TOLD], "released": list(released[:_TOLD])}
     yield from ledger.emit(EventType.AGENT_LEFT, data={name: value for name, value in data.items() if value})
     yield from ledger.close()
     joined = yield from standing(ledger.board, agent, write.now)
-    return replace(joined, waived=tuple(dict.fromkeys([*_ids(items), *topics])))
+    return replace(joined, waived=tuple(dict.fromkeys([*_ids(items), *topics])), released=released)
 
 
 def _waive(ledger: Ledger, duties: Rows, items: dict[int, ItemRow]) -> Steps[None]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.agenda import TaskState
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
@@ -17,6 +18,7 @@ from blackboard_mcp.protocols.topics import Topic, TopicKind
 from ..harness import CONFIG, HandClock, Table
 from .agreeing import asked
 from .asking import Asking
+from .planning import plan, take, task
 
 PRESENCE = 900
 
@@ -214,6 +216,19 @@ class ParticipantTests:
         assert (stands.state, stands.ended_by, stands.reason) == ("DECLINED", "bob", "my shift is over")
         assert (await asking.standing(skilled)).declined == ("bob",)
         assert await asking.take_next("carol") == skilled
+
+    async def test_leaving_releases_tasks_and_reservations_with_the_note(self, taking: Taking) -> None:
+        at = taking.at
+        await taking.join("bob")
+        (number,) = await plan(at, "test it", paths=("file:src/**",))
+        await take(at, "bob", number)
+        await take(at, "bob", paths=["key:plan:*"])
+        left = await taking.leave("bob", "my shift is over")
+        assert (left.released, (await task(at, number)).state) == (("T-1",), TaskState.PENDING)
+        (attempt,) = await at.store.attempts(at.board, "alice", number)
+        assert (attempt.agent, attempt.how, attempt.note) == ("bob", "released", "my shift is over")
+        assert (await taking.told())[-1][2] == {"note": "my shift is over", "released": ["T-1"]}
+        assert (await take(at, "carol", paths=["file:src/a.py", "key:plan:a"])).reserved
 
     async def test_a_repeated_call_tells_what_the_first_did(self, taking: Taking, clock: HandClock) -> None:
         at = taking.at
