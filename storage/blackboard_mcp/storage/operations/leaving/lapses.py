@@ -59,13 +59,15 @@ def lapse(write: Write, board: str) -> Steps[bool]:
 
 def let_go(ledger: Ledger, rows: Rows) -> Steps[None]:
     """Waives duties in debates of agents who are away; the debates go on without them."""
-    for debate in (yield from debating.open_debates(ledger.no, {row[4] for row in rows})):
-        names = [row[0] for row in (yield sql("parties"), (ledger.no, debate.id))]
-        left = [row for row in rows if row[4] == debate.id]
-        yield from debating.waive(ledger, left, debating.AWAY, names)
-        yield from answering.summon(ledger, debate.id, debate.root.number)
-        yield from decisions.ask_the_others(ledger, debate)
-        yield from debating.settle(ledger, debate)
+    for number in sorted({row[4] for row in rows}):
+        # The end of one debate may close others, so each is looked up only now.
+        for debate in (yield from debating.open_debates(ledger.no, {number})):
+            names = [row[0] for row in (yield sql("parties"), (ledger.no, debate.id))]
+            left = [row for row in rows if row[4] == debate.id]
+            yield from debating.waive(ledger, left, debating.AWAY, names)
+            yield from answering.summon(ledger, debate.id, debate.root.number)
+            yield from decisions.ask_the_others(ledger, debate)
+            yield from debating.settle(ledger, debate)
 
 
 def _end_leases(ledger: Ledger, since: int) -> Steps[None]:

@@ -45,9 +45,7 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     topics = [row[0] for row in (yield sql("watches"), (ledger.no, agent))]
     for topic in topics:
         yield from end_watch(ledger, agent, topic, AWAY)
-    duties: Rows = yield sql("duties_of"), (ledger.no, agent, MAX_WAIVED)
-    owed = yield from load_any(ledger.no, [row[1] for row in duties])
-    yield from _waive(ledger, duties, owed)
+    owed = yield from _waive(ledger)
     declined = yield from give_up(ledger, cut(note, MAX_NOTE) or AWAY)
     yield from set_skills(ledger, ())
     released = yield from release_all(ledger, agent, cut(note, MAX_NOTE) or AWAY)
@@ -65,18 +63,25 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     return replace(joined, waived=tuple(dict.fromkeys([*_ids(items), *topics])), released=released)
 
 
-def _waive(ledger: Ledger, duties: Rows, items: dict[int, ItemRow]) -> Steps[None]:
-    """Waives duties in debates, watches of items, answers to questions, and agreements."""
+def _waive(ledger: Ledger) -> Steps[dict[int, ItemRow]]:
+    """Waives duties in debates, watches of items, answers to questions, and agreements; returns their items."""
+    duties = yield from _duties(ledger)
+    items = yield from load_any(ledger.no, [row[1] for row in duties])
     yield from let_go(ledger, [row for row in duties if row[4]])
-    for row in duties:
-        if row[4]:
-            continue
+    # The end of a debate may end other duties as well.
+    for row in (yield from _duties(ledger)):
         if row[2] == Duty.RESPOND:
             yield from questions.let_off(ledger, items[row[1]], [row], AWAY)
         elif row[2] == Duty.AGREE:
             yield from agreements.excuse(ledger, items[row[1]], ledger.agent)
         else:
             yield from waive(ledger, [row], AWAY)
+    return items
+
+
+def _duties(ledger: Ledger) -> Steps[Rows]:
+    rows: Rows = yield sql("duties_of"), (ledger.no, ledger.agent, MAX_WAIVED)
+    return rows
 
 
 def _ids(items: Iterable[ItemRow]) -> list[str]:

@@ -1010,6 +1010,29 @@ class Model(Footing, Wondering):
             self.ask_others(debate)
             self.settle(debate)
 
+    def part(self, agent: str) -> None:
+        """Waives all that the agent owes and watches."""
+        self.was_here(agent)
+        self.topics = {key: since for key, since in self.topics.items() if key[0] != agent}
+        for debate in self.open_debates():
+            mine = [key for key, state in debate.duties.items() if key[0] == agent and state in DUE]
+            for key in mine:
+                debate.duties[key] = "waived"
+                if key[2] == "confirm":
+                    debate.away.add(agent)
+            if mine and debate.state == "OPEN":
+                self.call_on_judges(debate)
+                self.ask_others(debate)
+                self.settle(debate)
+        for owed in (self.watches, self.questions):
+            for pair, state in owed.items():
+                if pair[0] == agent and state in DUE:
+                    owed[pair] = "waived"
+        for number, pact in self.pacts.items():
+            if pact.words.get(agent) == "outstanding":
+                pact.words[agent] = "away"
+                self.settle_pact(number)
+
     def parties(self, debate: Quarrel) -> set[str]:
         decided = {d[0] for d in debate.decisions.values()}
         return {*(key[0] for key in debate.duties), *decided, self.things[debate.root].author}
