@@ -308,6 +308,25 @@ ARGUMENTS: dict[str, str] = {
     "join.interests": "up to 10 filters of events that interest you, see [events](events.md); all may read them",
     "join.leave": "`true`, or a note of up to 300 characters: ends your part. What you owe and watch is waived, and "
     "requests to you are declined",
+    "plan.items": "up to 100 tasks: `title`, `text`, `after` (tasks that must be COMPLETED first: `T-3`, or `$1` for "
+    "the first of this call), `skill` or `worker` (whom it is for), `priority` 1 to 5 (5 goes first, 3 unless given), "
+    "`verify` (`true` or `agent`: another agent confirms it; `owner`: an agent of another owner), `retries` (2), "
+    "`paths` that whoever takes it reserves. With `id` it changes a task; `state` PENDING tries a FAULTED one again, "
+    "COMPLETED waives it, both with `why`",
+    "plan.cancel": "tasks to cancel, together with those that come after them",
+    "plan.why": "the reason of a change; alone, the id of a task that it tells all about",
+    "claim.id": "a task, say `T-4`; without it the best that is ready for you, or the one that you hold",
+    "claim.op": "`take` (default), `done`, `fail`, `extend`, `release`, `verify`",
+    "claim.lease": "the lease that taking returned; an old one does nothing and says who has the task",
+    "claim.text": "the result (`done`), the reason (`fail`, `release`), what you wait for (`extend`), what you checked "
+    "(`verify`)",
+    "claim.ok": "with `verify`: `false` rejects the result, with a critique of it",
+    "claim.cites": "items that the result or judgement rests on; with `extend`, debates and questions to wait for",
+    "claim.paths": "files and keys that nobody else may reserve meanwhile, nor write the keys: `file:src/db/**`, "
+    "`key:plan:*`, shared with `?shared` at the end; without `id` they are reserved without a task",
+    "claim.skills": "skills of yours for this call, beside those you offer",
+    "claim.seconds": "how long to wait for a task, 0 to 50, 25 when left out",
+    "claim.lease_seconds": "how long after your last call the lease ends, 1 to 3,600, 300 when left out",
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.of": "a thread by any of its items (H-17), a range (F-10..D-40) or board: a summary for you alone",

@@ -325,6 +325,8 @@ def base(tool: str, schema: Schema) -> dict[str, str]:
         "consume": {"group": '"g"', "filter": "{}"},
         "transaction": {"writes": '[{"text": "a write"}]'},
         "join": {"role": '"tester"'},
+        "plan": {"items": '[{"title": "a task"}]'},
+        "claim": {"seconds": "0"},
         "request": {"to": '"ben"', "text": '"a question"'},
         "respond": {"id": '"1"', "text": '"an answer"'},
     }.get(tool, {})

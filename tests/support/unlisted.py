@@ -18,6 +18,7 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
         "thread": _TEXT,
         "neighbours": {"type": "boolean"},
     },
+    "claim": {"lease_seconds": {"maximum": 3600.0, "minimum": 1.0, "type": "number"}},
     "wait": {"limit": {"maximum": 200, "minimum": 1, "type": "integer"}},
 }
 """The schemas of these arguments, by tool and name. `test_bounded_arguments` checks that these are all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from .errors import InvalidInput
 from .events import WITHOUT_ITEM, Event, EventType
@@ -40,8 +40,6 @@ class ItemQuery:
     cursor: int | None = None
     deleted: bool = False
 
-
-_E = TypeVar("_E", EventType, ItemType)
 
 ME = "me"
 """In a filter's `agent`: the holder of the subscription."""
@@ -171,7 +169,7 @@ def _parse(given: Any, depth: int, count: list[int], stored: bool) -> EventFilte
             case "tags":
                 known["tags"] = tuple(_many(name, value))
             case "type" | "types":
-                known["types"] = tuple(_choice(ItemType, name, v) for v in _many(name, value))
+                known["types"] = tuple(_type(name, v) for v in _many(name, value))
             case "thread":
                 known["thread"] = parse_ref(str(value)).number
             case "mentions":
@@ -221,14 +219,21 @@ def _together(parsed: EventFilter) -> Iterator[EventFilter]:
         yield from _together(part)
 
 
+_EVENTS = frozenset(map(str, EventType))
+
+
 def _events(name: str, value: str) -> tuple[EventType, ...]:
     """Returns the event type of that name, or all types of a family such as `item.*`."""
-    if not value.endswith(".*"):
-        return (_choice(EventType, name, value),)
-    family = tuple(event for event in EventType if event.startswith(value[:-1]))
-    if not family:
+    if value in _EVENTS:
+        return (EventType(value),)
+    begin = value.partition(".")[0]
+    family = tuple(event for event in EventType if event.partition(".")[0] == begin)
+    if not family or value != f"{begin}.*":
         families = dict.fromkeys(event.partition(".")[0] + ".*" for event in EventType)
-        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {', '.join(families)}.")
+        alike = [event for event in EventType if event.endswith(f".{value}")]
+        members = f"{', '.join(alike)}, " if alike else ""
+        members = f"{begin}.{'|'.join(event.partition('.')[2] for event in family)}, " if family else members
+        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {members}{', '.join(families)}.")
     return family
 
 
@@ -247,18 +252,8 @@ def _many(name: str, value: Any) -> list[str]:
     return [_one(name, v) for v in values]
 
 
-def _choice(kind: type[_E], name: str, value: str) -> _E:
+def _type(name: str, value: str) -> ItemType:
     try:
-        return kind(value)
+        return ItemType(value)
     except ValueError:
-        allowed = ", ".join(kind) if kind is ItemType else _grouped()
-        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {allowed}.") from None
-
-
-def _grouped() -> str:
-    """Returns all event types by family: `item.posted|changed, …`."""
-    families: dict[str, list[str]] = {}
-    for event in EventType:
-        family, _, rest = event.partition(".")
-        families.setdefault(family, []).append(rest)
-    return ", ".join(f"{family}.{'|'.join(rest)}" for family, rest in families.items())
+        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {', '.join(ItemType)}.") from None

@@ -282,6 +282,11 @@ def tool_set(
         from .usecases.participants import Participants
 
         RunTools(Participants(opened.blackboard), rendering).register(tools)
+    if "plan" in sets:
+        from .tools.plan import PlanTools
+        from .usecases.agenda import Tasks
+
+        PlanTools(Tasks(opened.blackboard), rendering).register(tools)
     if "memory" in sets:
         from .tools.memory import MemoryTools
         from .usecases.summaries import SummaryRequests

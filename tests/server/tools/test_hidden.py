@@ -359,6 +359,14 @@ def drivers(world: World) -> dict[str, list[Args]]:
         ],
         "request": [{}, {"id": unseen, "seconds": 0}, {"id": unseen, "cancel": True}, {"protocols": True}],
         "respond": [{}, {"id": unseen}, {"skills": ["sql"], "seconds": 0}, {"skills": [], "seconds": 0}],
+        "plan": [{}, {"why": "T-1"}, {"items": [{"title": "probe"}]}, {"cancel": ["T-1"]}],
+        "claim": [
+            {"seconds": 0},
+            {"op": "extend", "text": "it", "cites": [unseen]},
+            {"op": "done", "text": "found", "cites": [unseen]},
+            {"op": "done", "text": "found"},
+            {"paths": ["key:**"]},
+        ],
         "join": [{}, {"role": "prober", "interests": [{"type": "FACT"}]}, {"leave": "done"}],
         "consume": [
             {},

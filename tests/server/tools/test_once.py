@@ -57,6 +57,18 @@ async def archived(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def planned(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    await (await at.join("bob")).do("plan", items=[{"title": "one"}])
+    return {}
+
+
+async def claimed(at: Any, ada: Any) -> dict[str, Any]:
+    await planned(at, ada)
+    await (await at.join("bob")).do("claim", id="T-1")
+    return {}
+
+
 async def joined(at: Any, ada: Any) -> dict[str, Any]:
     await ada.post("A claim.")
     bob = await at.join("bob")
@@ -128,6 +140,11 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("respond", {"id": "Q-1", "text": "No idea.", "decline": True}, asked),
     ("join", {"role": "tester", "skills": ["sql"]}, nothing),
     ("join", {"leave": "done"}, joined),
+    ("plan", {"items": [{"title": "one"}, {"title": "two", "after": ["$1"]}]}, nothing),
+    ("plan", {"cancel": ["T-1"]}, planned),
+    ("claim", {"seconds": 0}, planned),
+    ("claim", {"op": "done", "text": "It is done."}, claimed),
+    ("claim", {"paths": ["key:mine"]}, nothing),
     ("post", {"text": "x"}, nothing),
     ("post", {"text": "x", "key": "k:v", "expected_version": 0}, nothing),
     ("post", {"items": [{"text": "x"}, {"text": "y", "edges": {"supports": ["$1"]}}]}, nothing),

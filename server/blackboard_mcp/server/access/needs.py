@@ -206,6 +206,13 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("join", Action.POST, _given("role", "skills", "interests", "leave")),
             )
         ),
+        "plan": Needs(
+            (
+                _case("look", Action.READ, lambda given: not given.get("items") and not given.get("cancel")),
+                _case("plan", Action.POST, lambda given: bool(given.get("items") or given.get("cancel"))),
+            )
+        ),
+        "claim": always(Action.READ, Action.POST),
         "consume": Needs(
             (
                 _case("list", Action.READ, _none("group")),

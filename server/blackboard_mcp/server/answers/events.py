@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.debates import CONCEDED, DebateState, Outcome
-from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.events import OF_CONTROL, Event, EventType
 
 from ..text.debates import concession
 from ..text.lines import clip, fate, in_quotes, one_line, solved, word
+from .task_events import task_words
 from .versions import is_whole, value_words
 
 _TO_DO = {
@@ -70,6 +71,8 @@ def plainly(event: Event) -> str | None:
             released = [f"released {_listed(said['released'])}"] if said.get("released") else []
             told = "; ".join([*waived, *released]) or "takes part no more"
             return f"{told}{_in_brackets(str(said.get('note', '')))}"
+        case _ if event.event in OF_CONTROL:
+            return task_words(event)
     return None
 
 

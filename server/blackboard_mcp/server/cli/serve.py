@@ -36,7 +36,7 @@ _STOP_SECONDS = 3.0
 @click.option(
     "--tools",
     metavar="SETS",
-    help="Sets of tools, joined by commas: core, run, memory, messages, admin or all (default core).",
+    help="Sets of tools, joined by commas: core, run, plan, memory, messages, admin or all (default core).",
 )
 @click.option("--tool-prefix", metavar="P", help="Stands before every tool name, say board_.")
 @click.option(

@@ -26,7 +26,7 @@ from .boards import check_settings
 from .oauth import OAuthSettings, oauth_settings
 
 PREFIX = "BLACKBOARD_"
-TOOL_SETS = ("core", "run", "memory", "messages", "admin")
+TOOL_SETS = ("core", "run", "plan", "memory", "messages", "admin")
 """Sets of tools there are."""
 
 

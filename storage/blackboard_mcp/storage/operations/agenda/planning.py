@@ -38,7 +38,7 @@ from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, open_ledger
 from ..ledger.rows import Steps, dumps, numbers, sql
-from . import lapses, rows
+from . import lapses, reservations, rows
 from .rows import TaskRow
 
 _NAMED: Final = 5
@@ -452,6 +452,7 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         mine=tuple(by_number[n] for n in mine if by_number[n].state in HELD),
         review=tuple(by_number[n] for n in listed[TaskState.REVIEW] if by_number[n].holder != agent),
         over=over,
+        reservations=(yield from reservations.listed(row.no, now)),
     )
 
 

@@ -155,6 +155,15 @@ def listed(no: int, now: int) -> Steps[tuple[Reservation, ...]]:
     )
 
 
+def of_lease(no: int, lease: int) -> Steps[tuple[Reservation, ...]]:
+    """Returns what is reserved under a lease."""
+    rows: list[Any] = yield sql("reservations_under"), (no, lease)
+    return tuple(
+        Reservation(pattern, bool(shared), agent, lease, task, instant(until))
+        for pattern, shared, agent, task, until in rows
+    )
+
+
 def overlap(one: str, other: str, *, literal: bool = False) -> bool:
     """Tells whether something could match both patterns; a `literal` `other` has no wildcards."""
     scheme, _, first = one.partition(":")

@@ -41,11 +41,14 @@ def _taken_again(kept: list[Any]) -> Steps[Taken | None]:
     """Returns what a repeated call took, as it is now."""
     now, board, number, lease, until, seq = kept
     row = yield from get_board(board)
+    held = yield from reservations.of_lease(row.no, lease)
     if not number:
-        return Taken(None, lease, instant(until), seq)
+        return Taken(None, lease, instant(until), seq, reserved=held)
     found = (yield from rows.find_tasks(row.no, [number]))[number]
     task = (yield from rows.values(row, [found], now))[0]
-    return Taken(task, lease, instant(until), seq, (yield from _inputs(row.no, number)))
+    brief = yield from lapses.attempts(row.no, number, _BRIEF)
+    before = tuple(attempt for attempt in brief if attempt.lease < lease)
+    return Taken(task, lease, instant(until), seq, (yield from _inputs(row.no, number)), before, held)
 
 
 def _form(given: dict[str, Any]) -> Form[Taken | None]:

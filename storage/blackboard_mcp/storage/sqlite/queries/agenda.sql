@@ -232,3 +232,7 @@ SELECT DISTINCT lease FROM reservation WHERE board = ?1 AND agent = ?2 AND task 
 -- name: reservations_of_lease
 -- Who has reservations under a lease, for which task, how long and until when.
 SELECT agent, task, length, until FROM reservation WHERE board = ?1 AND lease = ?2 LIMIT 1;
+
+-- name: reservations_under
+-- What is reserved under a lease.
+SELECT pattern, shared, agent, task, until FROM reservation WHERE board = ?1 AND lease = ?2 ORDER BY pattern;

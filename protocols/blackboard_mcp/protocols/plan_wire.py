@@ -1,0 +1,152 @@
+"""Structured results about tasks and stages; see `wire`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .agenda import Attempt, Input, Reservation, Task, TaskState, task_id
+from .stages import stage_id
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class WireTask(_Wire):
+    id: str
+    title: str
+    text: str = ""
+    state: TaskState
+    ready: bool = Field(description="whether whoever it is for could take it now")
+    blocked_by: list[str]
+    holder: str | None
+    lease: int = Field(description="the last lease given; 0 before the first")
+    until: datetime | None
+    priority: int
+    stage: str | None
+    attempts: int
+    after: list[str] = []
+    skill: str | None = None
+    worker: str | None = None
+    trigger: str | None = None
+    required: bool = False
+    verify: str | None = None
+    retries: int = 0
+    paths: list[str] = []
+    created_by: str = ""
+    waits_on: str | None = None
+    result: str | None = Field(default=None, description="id of the RESULT item")
+    why: str = ""
+
+
+class PlanAnswer(_Wire):
+    """The agenda, or the tasks that a call planned, changed or cancelled."""
+
+    items: list[WireTask]
+    total: int = Field(description="tasks that are not over")
+    mine: list[str] = Field(default=[], description="tasks that you hold")
+    review: list[str] = Field(default=[], description="tasks that wait for an agent like you to confirm them")
+    reservations: list[WireReservation] = []
+    seq: int
+
+
+class WireReservation(_Wire):
+    pattern: str
+    shared: bool
+    agent: str
+    lease: int
+    task: str | None
+    until: datetime
+
+
+class WireInput(_Wire):
+    """The result of a task that came before."""
+
+    task: str
+    title: str
+    item: str | None
+    text: str
+
+
+class WireAttempt(_Wire):
+    """An earlier attempt."""
+
+    agent: str
+    lease: int
+    how: str
+    note: str
+    at: datetime
+
+
+class ClaimAnswer(_Wire):
+    """A task that was taken or settled; `id` is null where none was ready."""
+
+    id: str | None
+    lease: int | None
+    until: datetime | None
+    inputs: list[WireInput] = []
+    brief: list[WireAttempt] = []
+    rules: list[str] = []
+    task: WireTask | None = None
+    item: str | None = Field(default=None, description="id of the result or critique that was posted")
+    freed: list[str] = Field(default=[], description="tasks that wait for nothing more, thanks to this")
+    late: bool = False
+    reserved: list[WireReservation] = []
+    others: list[str] = Field(default=[], description="other tasks that you hold")
+    seq: int
+
+
+def wire_task(task: Task) -> WireTask:
+    """Returns a task as structured results show it."""
+    return WireTask(
+        id=task.id,
+        title=task.title,
+        text=task.text,
+        state=task.state,
+        ready=task.ready,
+        blocked_by=list(task.blocked_by),
+        holder=task.holder or None,
+        lease=task.lease,
+        until=task.until,
+        priority=task.priority,
+        stage=stage_id(task.stage) if task.stage else None,
+        attempts=task.attempts,
+        after=[task_id(number) for number in task.after],
+        skill=task.skill or None,
+        worker=task.worker or None,
+        trigger=task.trigger or None,
+        required=task.required,
+        verify=task.verify or None,
+        retries=task.retries,
+        paths=list(task.paths),
+        created_by=task.created_by,
+        waits_on=task.waits_on or None,
+        result=task.result,
+        why=task.why,
+    )
+
+
+def wire_reservation(held: Reservation) -> WireReservation:
+    """Returns a reservation as structured results show it."""
+    return WireReservation(
+        pattern=held.pattern,
+        shared=held.shared,
+        agent=held.agent,
+        lease=held.lease,
+        task=task_id(held.task) if held.task else None,
+        until=held.until,
+    )
+
+
+def wire_input(given: Input) -> WireInput:
+    """Returns the result of a former task as structured results show it."""
+    return WireInput(task=task_id(given.task), title=given.title, item=given.item, text=given.text)
+
+
+def wire_attempt(attempt: Attempt) -> WireAttempt:
+    """Returns an ended attempt as structured results show it."""
+    return WireAttempt(
+        agent=attempt.agent, lease=attempt.lease, how=attempt.how, note=attempt.note, at=attempt.at
+    )

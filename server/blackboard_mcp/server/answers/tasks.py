@@ -1,0 +1,196 @@
+"""Tasks as text: the agenda, a task that was taken, and what came of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from blackboard_mcp.protocols.agenda import Agenda, Attempt, Settled, Taken, Task, TaskState, task_id
+from blackboard_mcp.protocols.stages import stage_id
+
+from ..text.lines import clip, flat, one_line, quoted, relative_age, word
+from ..usecases.agenda import Claimed
+
+_LISTED = 30
+_MINE = 10
+_TITLE = 120
+_NOTE = 200
+_BLOCKERS = 3
+_FEW = 3
+_SECONDS = 60
+
+
+def left(until: datetime | None, now: datetime) -> str:
+    """Returns how long a lease lasts: `4m left`, `12s left`."""
+    if until is None:
+        return "ended"
+    seconds = max(0, round((until - now).total_seconds()))
+    return f"{seconds // _SECONDS}m left" if seconds >= 2 * _SECONDS else f"{seconds}s left"
+
+
+def task_line(task: Task, now: datetime) -> str:
+    """Returns one line on a task: `T-5 waits for T-4 RUNNING by ann · p5 · for ben: title`."""
+    if task.ready:
+        said = "ready"
+    elif task.state is TaskState.PENDING:
+        blocked = "; ".join(one_line(one) for one in task.blocked_by[:_BLOCKERS])
+        more = f" +{len(task.blocked_by) - _BLOCKERS}" if len(task.blocked_by) > _BLOCKERS else ""
+        said = f"waits for {blocked}{more}"
+    elif task.state is TaskState.RUNNING:
+        said = f"RUNNING by {word(task.holder)}, {left(task.until, now)}"
+    elif task.state is TaskState.WAITING:
+        said = f"WAITING by {word(task.holder)} for {clip(task.waits_on, _TITLE)}"
+    elif task.state is TaskState.REVIEW:
+        said = f"REVIEW, done by {word(task.holder)}{f' in {task.result}' if task.result else ''}"
+    else:
+        said = f"{task.state}{f' ({clip(task.why, _NOTE)})' if task.why else ''}"
+    parts = [f"{task.id} {said}", f"p{task.priority}"]
+    parts += [f"for {word(task.worker)}"] if task.worker else []
+    parts += [f"skill {word(task.skill)}"] if task.skill else []
+    parts += [stage_id(task.stage)] if task.stage else []
+    return f"{' · '.join(parts)}: {clip(task.title, _TITLE)}"
+
+
+def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
+    """Returns the agenda: own tasks, ready ones, those to confirm, then the rest, with the calls they need."""
+    if not agenda.tasks:
+        over = f"{sum(agenda.over.values())} are over; " if agenda.over else ""
+        return [
+            f'no open tasks: {over}plan(items=[{{"title": "…"}}, {{"title": "…", "after": ["$1"]}}]) plans some'
+        ]
+    lines: list[str] = []
+    mine = {task.number for task in agenda.mine}
+    review = {task.number for task in agenda.review}
+    ready = [task for task in agenda.tasks if task.ready]
+    rest = [t for t in agenda.tasks if not t.ready and t.number not in mine and t.number not in review]
+    lines += _part('yours (end them: claim(id="…", op="done", text="…")):', agenda.mine[:_MINE], now)
+    lines += _part("ready (claim() takes the first that is for you):", ready, now)
+    lines += _part(
+        'to confirm (claim(id="…", op="verify", ok=true or false, text="…")):', agenda.review[:_MINE], now
+    )
+    lines += _part("others:", rest, now)
+    lines = lines[:_LISTED]
+    shown = sum(line.startswith("T-") for line in lines)
+    if shown < agenda.total:
+        lines.append(f'{agenda.total - shown} more; plan(why="T-…") tells of one')
+    return lines
+
+
+def _part(heading: str, listed: Sequence[Task], now: datetime) -> Iterable[str]:
+    if listed:
+        yield heading
+        yield from (task_line(task, now) for task in listed)
+
+
+def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[str]:
+    """Returns everything about one task: its line, text, order, why it waits, and earlier attempts."""
+    lines = [task_line(task, now)]
+    lines += quoted(task.text) if task.text else []
+    if task.after:
+        lines.append(f"after {', '.join(map(task_id, task.after))}")
+    if task.paths:
+        lines.append(f"reserves {', '.join(map(flat, task.paths))}")
+    if task.verify:
+        who = "an agent of another owner" if task.verify == "owner" else "another agent"
+        lines.append(f"{who} confirms it")
+    lines += attempt_lines(attempts)
+    by = f"planned by {word(task.created_by)}"
+    if task.created_at is not None:
+        by += f" {relative_age(task.created_at, now)}"
+    lines.append(f"{by}; taken {task.attempts} times" if task.attempts != 1 else f"{by}; taken once")
+    if task.state is TaskState.FAULTED:
+        item = f'{{"id": "{task.id}", "state": "PENDING"}}'
+        lines.append(f'try again: plan(items=[{item}], why="…"); do without: "state": "COMPLETED"')
+    return lines
+
+
+def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
+    """Returns a line for each earlier attempt, the last one last."""
+    return [
+        f"before: {word(one.agent)} {one.how}{f': {clip(one.note, _NOTE)}' if one.note else ''}"
+        for one in attempts
+    ]
+
+
+def planned_lines(tasks: Sequence[Task], now: datetime) -> list[str]:
+    """Returns the tasks that a call planned, changed or cancelled."""
+    lines = [task_line(task, now) for task in tasks[:_LISTED]]
+    if len(tasks) > _LISTED:
+        lines.append(f"{len(tasks) - _LISTED} more; plan() lists the agenda")
+    return lines
+
+
+def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
+    """Returns what a claim took with the calls that end it, or why there is nothing."""
+    if claimed.taken is None:
+        return [_nothing(claimed.waits, claimed.total, now)]
+    taken = claimed.taken
+    if taken.task is None:
+        return _reserved(taken)
+    task = taken.task
+    lines = [
+        f"{task.id} is yours under lease {taken.lease}, {left(taken.until, now)}: {clip(task.title, _TITLE)}"
+    ]
+    lines += quoted(task.text) if task.text else []
+    for given in taken.inputs:
+        text = f": {clip(given.text, _NOTE)}" if given.text else ""
+        lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {given.item or 'no result'}{text}")
+    lines += attempt_lines(taken.brief)
+    lines += [f"rule: {flat(rule)}" for rule in claimed.rules]
+    if taken.reserved:
+        lines.append(f"reserved for you: {', '.join(flat(one.pattern) for one in taken.reserved)}")
+    if taken.others:
+        others = [f"{t.id} (lease {t.lease}, {left(t.until, now)})" for t in taken.others[:_FEW]]
+        lines.append(f"you hold as well: {', '.join(others)}")
+    call = f'claim(id="{task.id}", lease={taken.lease}, op='
+    lines.append(f'done: {call}"done", text="what came out"); cannot: {call}"fail" or "release", text="why")')
+    return lines
+
+
+def _reserved(taken: Taken) -> list[str]:
+    named = ", ".join(flat(one.pattern) + ("?shared" if one.shared else "") for one in taken.reserved)
+    return [
+        f"reserved under lease {taken.lease} until {taken.until:%H:%M:%SZ}: {named}",
+        f'give back: claim(lease={taken.lease}, op="release")',
+    ]
+
+
+def _nothing(waits: Sequence[Task], total: int, now: datetime) -> str:
+    if not total:
+        return "nothing to claim: no open tasks; plan() plans some"
+    first = task_line(waits[0], now) if waits else ""
+    return (
+        f"nothing ready for you, {total} open; first {clip(first, _TITLE)}. claim() waits; stopping is fine"
+    )
+
+
+def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
+    """Returns what became of a task, and what to do next."""
+    task = done.task
+    if task is None:
+        return [f"lease {done.lease} extended" if op == "extend" else f"lease {done.lease} given back"]
+    said = f"{task.id} {task.state}"
+    match task.state:
+        case TaskState.COMPLETED:
+            said += f", result {task.result}" if task.result and op == "done" else ""
+            said += ", though your lease had ended" if done.late else ""
+        case TaskState.REVIEW:
+            said += f": another agent confirms {task.result}"
+        case TaskState.RUNNING:
+            said += f" under lease {task.lease}, {left(task.until, now)}"
+        case TaskState.WAITING:
+            said += f" for {clip(task.waits_on, _TITLE)}: its clock stands, 24 h at most; extend without text goes on"
+        case TaskState.FAULTED:
+            said += f': no attempts left; plan(why="{task.id}") says what can be done'
+        case TaskState.PENDING:
+            said += ", for the next who takes it"
+        case TaskState.CANCELLED:
+            pass
+    if done.item is not None and op == "verify":
+        said += f"; {done.item.id} criticises {task.result or 'the result'}"
+    lines = [said]
+    if done.freed:
+        lines.append(f"{', '.join(map(task_id, done.freed[:_MINE]))}: ready now")
+    if op in ("done", "fail", "release", "verify"):
+        lines.append("next: claim()")
+    return lines

@@ -1,0 +1,333 @@
+"""The tools of the set `plan`: agents plan tasks, take them, and say what came of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from blackboard_mcp.protocols.agenda import (
+    LEASE_SECONDS,
+    LEASES,
+    MAX_AFTER,
+    MAX_NOTE,
+    MAX_PATHS,
+    MAX_PATTERN,
+    MAX_TASKS,
+    MAX_TITLE,
+    NewTask,
+    Settle,
+    TaskState,
+    parse_task,
+    task_id,
+)
+from blackboard_mcp.protocols.asking import MAX_SKILLS
+from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.items import MAX_TEXT, parse_ref
+from blackboard_mcp.protocols.late_models import plan_wire
+from blackboard_mcp.protocols.tokens import CountedText
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from ..access.needs import TOOLS
+from ..answers.rendering import Rendering
+from ..answers.tasks import agenda_lines, claimed_lines, planned_lines, settled_lines, task_lines
+from ..input.arguments import UNLISTED, Arguments
+from ..input.posts import ONE_OR_MORE, Seconds
+from ..text.lines import one_line
+from ..usecases.agenda import Claimed, Tasks
+from .tool import Answer, Caller, ToolSet
+
+WAIT_SECONDS: Final = 25.0
+
+Op = Literal["take", "done", "fail", "extend", "release", "verify"]
+OpName = Annotated[Op, Field(description="take by default")]
+Name = Annotated[str, Field(max_length=64)]
+TaskId = Annotated[str, Field(max_length=16)]
+ItemId = Annotated[str, Field(max_length=24)]
+TaskIds = Annotated[list[TaskId], Field(max_length=MAX_TASKS), ONE_OR_MORE]
+Paths = Annotated[
+    list[Annotated[str, Field(max_length=MAX_PATTERN)]],
+    Field(max_length=MAX_PATHS, description="to reserve: file:src/** key:plan:*"),
+]
+Skills = Annotated[list[Name], Field(max_length=MAX_SKILLS)]
+Cites = Annotated[list[ItemId], Field(max_length=100), ONE_OR_MORE]
+Words = Annotated[str, Field(max_length=MAX_TEXT)]
+Why = Annotated[str, Field(max_length=MAX_NOTE, description="reason; alone: a task's id")]
+Lease = Annotated[int, Field(ge=0, le=10**15), WithJsonSchema({"type": "integer"})]
+LeaseSeconds = Annotated[float, Field(ge=LEASES[0], le=LEASES[1], json_schema_extra={UNLISTED: True})]
+Items = Annotated[
+    list[Annotated[dict[str, Any], Field(max_length=16)]],
+    Field(max_length=MAX_TASKS),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "object"},
+            "maxItems": MAX_TASKS,
+            "description": "{title, text?, after: [T-1, $1], skill|worker, priority 1-5, verify?, paths?, id?}",
+        }
+    ),
+]
+_PLACE: Final = re.compile(r"\$([1-9][0-9]{0,2})\Z")
+_GO_WITH: Final[dict[str, frozenset[str]]] = {
+    "take": frozenset({"id", "paths", "skills", "seconds", "lease_seconds"}),
+    "done": frozenset({"id", "lease", "text", "cites"}),
+    "fail": frozenset({"id", "lease", "text"}),
+    "extend": frozenset({"id", "lease", "text", "cites", "paths", "lease_seconds"}),
+    "release": frozenset({"id", "lease", "text"}),
+    "verify": frozenset({"id", "text", "ok", "cites"}),
+}
+
+
+class TaskFields(BaseModel):
+    """A task as callers write it."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    title: Annotated[str, Field(max_length=MAX_TITLE)] | None = None
+    text: Annotated[str, Field(max_length=MAX_NOTE)] | None = None
+    after: Annotated[list[TaskId], Field(max_length=MAX_AFTER), ONE_OR_MORE] | None = None
+    skill: Name | None = None
+    worker: Name | None = None
+    priority: Annotated[int, Field(ge=1, le=5)] | None = None
+    verify: bool | Literal["agent", "owner"] | None = None
+    retries: Annotated[int, Field(ge=0, le=20)] | None = None
+    paths: (
+        Annotated[list[Annotated[str, Field(max_length=MAX_PATTERN)]], Field(max_length=MAX_PATHS)] | None
+    ) = None
+    id: TaskId | None = None
+    state: Literal["PENDING", "COMPLETED"] | None = None
+
+
+class PlanTools:
+    """Tools with which agents plan work and take it."""
+
+    def __init__(self, tasks: Tasks, rendering: Rendering) -> None:
+        self._tasks = tasks
+        self._say = rendering
+        self._item = Arguments("plan.items", TaskFields)
+
+    def register(self, tools: ToolSet) -> None:
+        """Adds the tools `plan` and `claim`."""
+        tools.add(
+            self.plan,
+            name="plan",
+            title="Plan work",
+            description="Plan tasks in order, all or nothing. No arguments: the agenda.",
+            needs=TOOLS["plan"],
+            output=lambda: plan_wire.PlanAnswer,
+        )
+        tools.add(
+            self.claim,
+            name="claim",
+            title="Take a task",
+            description=(
+                "Take a task alone: id, or the best that is ready. Any call renews its lease. Then done, fail or "
+                "release; extend with text waits; verify another's."
+            ),
+            needs=TOOLS["claim"],
+            output=lambda: plan_wire.ClaimAnswer,
+            ends_with_client=True,
+        )
+
+    async def plan(
+        self,
+        caller: Caller,
+        items: Items | None = None,
+        cancel: TaskIds | None = None,
+        why: Why | None = None,
+        board: Name | None = None,
+    ) -> Answer:
+        """Plans, changes and cancels tasks. Without arguments it shows the agenda, with `why` alone one task."""
+        if items or cancel:
+            tasks = [self._new(place, item) for place, item in enumerate(items or (), 1)]
+            planned, attention = await self._tasks.plan(
+                caller.agent,
+                board,
+                tasks,
+                cancel=[parse_task(id_) for id_ in cancel or ()],
+                why=(why or "").strip(),
+                once_key=caller.once_key,
+            )
+            text = "\n".join(planned_lines(planned.tasks, self._say.now()))
+            return Answer(
+                self._say.with_footer(text, planned.seq, attention),
+                lambda: plan_wire.PlanAnswer(
+                    items=[plan_wire.wire_task(task) for task in planned.tasks],
+                    total=len(planned.tasks),
+                    seq=planned.seq,
+                ),
+            )
+        if why is not None:
+            return await self._explain(caller, board, why)
+        agenda, attention = await self._tasks.agenda(caller.agent, board)
+        text = "\n".join(agenda_lines(agenda, caller.agent, self._say.now()))
+        return Answer(
+            self._say.with_footer(text, agenda.seq, attention),
+            lambda: plan_wire.PlanAnswer(
+                items=[plan_wire.wire_task(task) for task in agenda.tasks],
+                total=agenda.total,
+                mine=[task.id for task in agenda.mine],
+                review=[task.id for task in agenda.review],
+                reservations=[plan_wire.wire_reservation(held) for held in agenda.reservations],
+                seq=agenda.seq,
+            ),
+        )
+
+    async def _explain(self, caller: Caller, board: str | None, why: str) -> Answer:
+        number = parse_task(why)
+        task, attempts, seq, attention = await self._tasks.explain(caller.agent, board, number)
+        if task is None:
+            raise UnknownReference(f"There is no task {task_id(number)}; plan() lists the tasks.")
+        return Answer(
+            self._say.with_footer("\n".join(task_lines(task, attempts, self._say.now())), seq, attention),
+            lambda: plan_wire.PlanAnswer(items=[plan_wire.wire_task(task)], total=1, seq=seq),
+        )
+
+    def _new(self, place: int, item: dict[str, Any]) -> NewTask:
+        """Returns a task as the store takes it.
+
+        Raises:
+            InvalidInput: a field is not allowed; its place is named.
+        """
+        try:
+            said = self._item.check(item)
+            verify = said.get("verify")
+            return NewTask(
+                number=0 if said.get("id") is None else parse_task(said["id"]),
+                title=said.get("title"),
+                text=said.get("text"),
+                after=None if said.get("after") is None else tuple(map(_after, said["after"])),
+                skill=said.get("skill"),
+                worker=said.get("worker"),
+                priority=said.get("priority"),
+                verify=("agent" if verify else "") if isinstance(verify, bool) else verify,
+                retries=said.get("retries"),
+                paths=None if said.get("paths") is None else tuple(said["paths"]),
+                state=None if said.get("state") is None else TaskState(said["state"]),
+            )
+        except InvalidInput as error:
+            raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
+
+    async def claim(
+        self,
+        caller: Caller,
+        id: TaskId | None = None,
+        op: OpName | None = None,
+        lease: Lease | None = None,
+        text: Words | None = None,
+        ok: bool | None = None,
+        cites: Cites | None = None,
+        paths: Paths | None = None,
+        skills: Skills | None = None,
+        seconds: Seconds | None = None,
+        lease_seconds: LeaseSeconds | None = None,
+        board: Name | None = None,
+    ) -> Answer:
+        """Takes a task, or does with one what `op` says."""
+        does: Op = op or "take"
+        given = {
+            "id": id,
+            "lease": lease,
+            "text": text,
+            "ok": ok,
+            "cites": cites,
+            "paths": paths,
+            "skills": skills,
+            "seconds": seconds,
+            "lease_seconds": lease_seconds,
+        }
+        _check_together(does, given)
+        number = None if id is None else parse_task(id)
+        length = LEASE_SECONDS if lease_seconds is None else lease_seconds
+        if does != "take":
+            act = Settle(
+                does,
+                number or 0,
+                lease or 0,
+                CountedText((text or "").strip()),
+                ok=ok is not False,
+                cites=tuple(dict.fromkeys(parse_ref(cited).number for cited in cites or ())),
+                paths=tuple(paths or ()),
+                seconds=length,
+            )
+            return await self._settle(caller, board, act)
+        alone = number is None and not paths
+        claimed = await self._tasks.take(
+            caller.agent,
+            board,
+            number=number,
+            skills=skills,
+            paths=paths or (),
+            lease_seconds=length,
+            seconds=(WAIT_SECONDS if seconds is None else seconds) if alone else 0.0,
+            report=caller.report,
+            once_key=caller.once_key,
+        )
+        text_ = "\n".join(claimed_lines(claimed, self._say.now()))
+        return Answer(
+            self._say.with_footer(text_, claimed.seq, claimed.attention), lambda: _wire_claimed(claimed)
+        )
+
+    async def _settle(self, caller: Caller, board: str | None, act: Settle) -> Answer:
+        done, rules, attention = await self._tasks.settle(caller.agent, board, act, once_key=caller.once_key)
+        text = "\n".join(settled_lines(done, act.op, self._say.now()))
+        return Answer(
+            self._say.with_footer(text, done.seq, attention),
+            lambda: plan_wire.ClaimAnswer(
+                id=None if done.task is None else done.task.id,
+                lease=done.lease,
+                until=done.until,
+                rules=list(rules),
+                task=None if done.task is None else plan_wire.wire_task(done.task),
+                item=None if done.item is None else done.item.id,
+                freed=[task_id(number) for number in done.freed],
+                late=done.late,
+                seq=done.seq,
+            ),
+        )
+
+
+def _wire_claimed(claimed: Claimed) -> BaseModel:
+    taken = claimed.taken
+    if taken is None:
+        return plan_wire.ClaimAnswer(
+            id=None, lease=None, until=None, rules=list(claimed.rules), seq=claimed.seq
+        )
+    return plan_wire.ClaimAnswer(
+        id=None if taken.task is None else taken.task.id,
+        lease=taken.lease,
+        until=taken.until,
+        inputs=[plan_wire.wire_input(given) for given in taken.inputs],
+        brief=[plan_wire.wire_attempt(attempt) for attempt in taken.brief],
+        rules=list(claimed.rules),
+        task=None if taken.task is None else plan_wire.wire_task(taken.task),
+        reserved=[plan_wire.wire_reservation(held) for held in taken.reserved],
+        others=[task.id for task in taken.others],
+        seq=claimed.seq,
+    )
+
+
+def _after(name: str) -> int:
+    """Returns the number of a task, or the negative place of one in the same call."""
+    match = _PLACE.match(name.strip())
+    return -int(match[1]) if match else parse_task(name)
+
+
+def _check_together(op: Op, given: dict[str, Any]) -> None:
+    wrong = [name for name, value in given.items() if value is not None and name not in _GO_WITH[op]]
+    if wrong:
+        takes = ", ".join(name for name in given if name in _GO_WITH[op])
+        what = f'op="{op}"' if op != "take" else 'op="take", the default,'
+        hint = ""
+        if op == "take":
+            ops = _listed([other for other in _GO_WITH if set(wrong) <= _GO_WITH[other]])
+            hint = f" Say what you mean by it: op={ops}." if ops else ""
+        raise InvalidInput(
+            f"{what} takes {takes}, and not {', '.join(map(one_line, wrong))}. Nothing was changed.{hint}"
+        )
+    if op == "verify" and given["id"] is None:
+        raise InvalidInput('op="verify" needs the id of the task that you confirm. Nothing was changed.')
+
+
+def _listed(ops: Sequence[str]) -> str:
+    return " or ".join(f'"{op}"' for op in ops)

@@ -1,0 +1,282 @@
+"""The agenda: agents plan tasks, take those that are ready, and say what came of them.
+
+Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from blackboard_mcp.protocols.agenda import (
+    LEASE_SECONDS,
+    Agenda,
+    Attempt,
+    NewTask,
+    Planned,
+    Prospect,
+    Settle,
+    Settled,
+    Taken,
+    Task,
+)
+from blackboard_mcp.protocols.answers import Attention, Once
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
+from blackboard_mcp.protocols.values import dataclass
+
+from ..input.idempotency import once_of
+from ..input.posts import check_addressed, check_agent, check_text
+from ..limits.rates import size_of
+from .blackboard import Blackboard
+from .following import Report
+from .requests import check_skills
+
+_REPORT_EVERY: Final = 5.0
+_AFTER: Final = 0.005
+"""Seconds to wait after the end of a lease, so that it has surely ended."""
+_LEAST: Final = 0.001
+_RULES: Final = 20
+_INSTEAD: Final = "worker is one agent by name; leave it out for whoever is free, or give a skill."
+UNDELIVERED: Final = "the call that took it was cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim took, or nothing; with the board's rules, and what the agent should know where it got nothing.
+
+    `waits` are tasks that are not over, at most a few, and `total` counts all of them.
+    """
+
+    taken: Taken | None
+    rules: tuple[str, ...]
+    seq: int
+    attention: Attention
+    waits: tuple[Task, ...] = ()
+    total: int = 0
+
+
+class Tasks:
+    """Use cases for the tasks of a board."""
+
+    def __init__(self, board: Blackboard) -> None:
+        self._board = board
+        self._returning: set[asyncio.Task[None]] = set()
+        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    # Planning
+
+    async def plan(
+        self,
+        agent: str,
+        board: str | None,
+        tasks: Sequence[NewTask],
+        *,
+        cancel: Sequence[int] = (),
+        why: str = "",
+        once_key: str | None = None,
+    ) -> tuple[Planned, Attention]:
+        """Plans, changes and cancels tasks. Errors are those of `BoardStore.plan`."""
+        check_agent(agent)
+        for text in (
+            why,
+            *(text for task in tasks for text in (task.title, task.text, task.trigger) if text),
+        ):
+            check_text(text)
+        for task in tasks:
+            if task.skill:
+                check_skills([task.skill])
+            if task.worker:
+                check_addressed(task.worker, _INSTEAD)
+        name = await self._board.board_of(board, agent)
+        size = sum(size_of(f"{task.title}{task.text}") for task in tasks)
+        self._board.quotas.charge(agent, name, max(1, len(tasks)), size)
+        once = once_of(once_key, "plan", tasks=[repr(task) for task in tasks], cancel=list(cancel), why=why)
+        planned = await self._board.store.plan(name, agent, tasks, cancel=cancel, why=why, once=once)
+        attention, seq = await self._board.attention(agent, name)
+        return replace(planned, seq=seq), attention
+
+    async def agenda(self, agent: str, board: str | None) -> tuple[Agenda, Attention]:
+        """Returns the agenda."""
+        check_agent(agent)
+        name = await self._board.board_of(board, agent)
+        found = await self._board.store.agenda(name, agent)
+        attention, seq = await self._board.attention(agent, name)
+        return replace(found, seq=seq), attention
+
+    async def explain(
+        self, agent: str, board: str | None, number: int
+    ) -> tuple[Task | None, tuple[Attempt, ...], int, Attention]:
+        """Returns one task with its ended attempts, and the board's sequence; no task if there is none."""
+        check_agent(agent)
+        name = await self._board.board_of(board, agent)
+        found = await self._board.store.tasks(name, agent, [number])
+        attempts = await self._board.store.attempts(name, agent, number) if found else ()
+        attention, seq = await self._board.attention(agent, name)
+        return (found[0] if found else None), attempts, seq, attention
+
+    # Claiming
+
+    async def take(
+        self,
+        agent: str,
+        board: str | None,
+        *,
+        number: int | None = None,
+        skills: Sequence[str] | None = None,
+        paths: Sequence[str] = (),
+        lease_seconds: float = LEASE_SECONDS,
+        seconds: float = 0.0,
+        report: Report | None = None,
+        once_key: str | None = None,
+    ) -> Claimed:
+        """Takes a task, waiting for one up to `seconds`. Errors are those of `BoardStore.take_task`.
+
+        A task taken by a call that is cancelled is given back, unless the call has an idempotency key.
+        """
+        check_agent(agent)
+        wanted = None if skills is None else check_skills(skills)
+        name = await self._board.board_of(board, agent)
+        self._board.quotas.charge(agent, name)
+        once = once_of(
+            once_key, "claim", id=number, skills=skills, paths=list(paths), lease_seconds=lease_seconds
+        )
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        deadline = started + seconds
+        next_report = math.inf if report is None else started + _REPORT_EVERY
+        tails = self._board.following.tails
+        store = self._board.store
+        seen = store.changes()
+        taken = await self._take(name, agent, number, wanted, paths, lease_seconds, once)
+        while taken is None and (now := loop.time()) < deadline:
+            async with self._gates.setdefault(name, asyncio.Lock()):
+                # Whoever waits longest looks first; the others see what it left.
+                prospect = await store.prospect(name, agent, wanted)
+                if prospect.ready or self._is_due(prospect):
+                    taken = await self._take(name, agent, number, wanted, paths, lease_seconds, once)
+                    if taken is not None or prospect.ready:
+                        continue
+            if report is not None and now >= next_report:
+                next_report = now + _REPORT_EVERY
+                await report(round(now - started, 1), seconds, "waiting for a task")
+            patience = min(deadline, next_report) - now
+            if prospect.next_due is not None:
+                until = (prospect.next_due - self._board.activity.clock.now()).total_seconds()
+                patience = min(patience, max(until, _LEAST) + _AFTER)
+            if tails.released:
+                break
+            seen = await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
+        self._board.activity.seen(name, agent)
+        try:
+            rules = await self.rules(name, agent)
+            attention, seq = await self._board.attention(agent, name)
+            waits: tuple[Task, ...] = ()
+            total = 0
+            if taken is None:
+                agenda = await store.agenda(name, agent, limit=10)
+                waits, total = agenda.tasks, agenda.total
+        except (asyncio.CancelledError, BlackboardError):
+            if once is None and taken is not None:
+                self._later(self._give_back(name, agent, taken))
+            raise
+        return Claimed(taken, rules, seq, attention, waits, total)
+
+    def _is_due(self, prospect: Prospect) -> bool:
+        return prospect.next_due is not None and self._board.activity.clock.now() >= prospect.next_due
+
+    async def _take(
+        self,
+        board: str,
+        agent: str,
+        number: int | None,
+        skills: Sequence[str] | None,
+        paths: Sequence[str],
+        lease_seconds: float,
+        once: Once | None,
+    ) -> Taken | None:
+        taking = asyncio.ensure_future(
+            self._board.store.take_task(
+                board, agent, number=number, skills=skills, paths=paths, seconds=lease_seconds, once=once
+            )
+        )
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The write cannot be stopped: undo it afterwards, unless a repeated call may ask for its result.
+            if once is None:
+                self._later(self._undo(taking, board, agent))
+            raise
+
+    async def _undo(self, taking: asyncio.Future[Taken | None], board: str, agent: str) -> None:
+        with contextlib.suppress(BlackboardError):
+            taken = await taking
+            if taken is not None:
+                await self._give_back(board, agent, taken)
+
+    async def _give_back(self, board: str, agent: str, taken: Taken) -> None:
+        number = 0 if taken.task is None else taken.task.number
+        act = Settle("release", number, taken.lease, CountedText(UNDELIVERED))
+        with contextlib.suppress(BlackboardError):  # its lease ends anyway
+            await self._board.store.settle_task(board, agent, act)
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+
+    async def settled(self) -> None:
+        """Returns when the tasks that cancelled calls had taken are given back."""
+        while self._returning:
+            await asyncio.wait(list(self._returning))
+
+    async def settle(
+        self, agent: str, board: str | None, act: Settle, *, once_key: str | None = None
+    ) -> tuple[Settled, tuple[str, ...], Attention]:
+        """Does what `act` says, and returns it with the board's rules. Errors are those of `BoardStore.settle_task`."""
+        check_agent(agent)
+        text = act.text.text
+        check_text(text)
+        name = await self._board.board_of(board, agent)
+        self._board.quotas.check_text(len(text))
+        self._board.quotas.charge(agent, name, size=size_of(text))
+        once = once_of(once_key, "settle", **{**_fields(act), "text": text})
+
+        async def write(tokenizer: Tokenizer) -> Settled:
+            counted = CountedText(text, tokenizer.count(text), tokenizer.name)
+            return await self._board.store.settle_task(name, agent, replace(act, text=counted), once=once)
+
+        done = await self._board.validation.counted(name, write)
+        board_now = await self._board.store.find_board(name)
+        if done.item is not None and board_now is not None and board_now.pass_due:
+            self._board.pruner.kick(name)
+        shown = [] if done.item is None else [done.item.number]
+        attention, seq = await self._board.attention(agent, name, items=shown)
+        return replace(done, seq=seq), await self.rules(name, agent), attention
+
+    async def rules(self, board: str, agent: str) -> tuple[str, ...]:
+        """Returns the rules in force on a board: its core's constraints, then active CONSTRAINT items."""
+        found = await self._board.store.find_board(board)
+        core = () if found is None else found.core.constraints
+        wanted = ItemQuery(types=(ItemType.CONSTRAINT,), statuses=(Status.ACTIVE,), limit=_RULES)
+        page = await self._board.store.query(board, agent, wanted)
+        return (*core, *(f"{item.id} {item.text}" for item in page.items))[:_RULES]
+
+
+def _fields(act: Settle) -> dict[str, Any]:
+    return {
+        "op": act.op,
+        "id": act.number,
+        "lease": act.lease,
+        "ok": act.ok,
+        "cites": list(act.cites),
+        "paths": list(act.paths),
+        "seconds": act.seconds,
+    }
