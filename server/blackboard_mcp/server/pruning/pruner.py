@@ -414,6 +414,8 @@ class Pruner:
                     self.kick(changed)
                 for changed in await self._store.sweep_requests():
                     self.kick(changed)
+                for changed in await self._store.sweep_tasks():
+                    self.kick(changed)
                 if (now := asyncio.get_running_loop().time()) >= looked + _LOOK_SECONDS:
                     looked = now
                     for board in await self._store.boards():

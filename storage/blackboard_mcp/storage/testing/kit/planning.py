@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from blackboard_mcp.protocols.errors import (
     UnknownReference,
 )
 from blackboard_mcp.protocols.grants import Grant, under
-from blackboard_mcp.protocols.items import EdgeKind, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ..harness import HandClock, Table
@@ -614,14 +615,15 @@ class ReservationTests:
         entry = await at.post("alice", "v1", key="plan:one")
         taken = await take(at, "bob", paths=["key:plan:*"])
         before = await at.seq()
-        for write in (
-            at.post("carol", "v2", key="plan:one"),
-            at.post("carol", "new", key="plan:two"),
-            at.change("carol", entry, text="v2"),
-            at.delete("carol", "plan:one"),
-        ):
+        writes: list[Callable[[], Awaitable[Item]]] = [
+            lambda: at.post("carol", "v2", key="plan:one"),
+            lambda: at.post("carol", "new", key="plan:two"),
+            lambda: at.change("carol", entry, text="v2"),
+            lambda: at.delete("carol", "plan:one"),
+        ]
+        for write in writes:
             with pytest.raises(Conflict, match=r"bob has reserved key:plan:\*"):
-                await write
+                await write()
         assert await at.seq() == before
         await at.post("carol", "elsewhere", key="plan:one:two")
         await at.post("bob", "v2", key="plan:one")
