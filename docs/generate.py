@@ -218,11 +218,6 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "Another agent rejected the result of a task.",
         "task, title, critique (id), state, holder",
     ),
-    EventType.STAGE_DEFINED: ("A stage or milestone was defined.", "stage, title, kind, parent"),
-    EventType.STAGE_MOVED: (
-        "A stage or milestone changed its state.",
-        "stage, title, kind, before, state, why",
-    ),
     EventType.RUN_STARTED: ("A run began.", "run, problem (id), strategy, agents, max_rounds"),
     EventType.TURN_GIVEN: (
         "An agent has its turn; the sequence is its lease.",

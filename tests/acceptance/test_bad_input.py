@@ -113,6 +113,13 @@ WORDS: dict[str, list[Any]] = {
     "ack": [["1"], [""], ["1.0"], ["1.1"], ["1.1", "1.1"]],
     "fail": [{"1": "why"}, {"1.1": "why"}, {"1.1": "x" * 501}],
     "lease_seconds": [0, 0.5, 3_601],
+    "role": ["two\nlines", "x" * 161],
+    "interests": [[{"sort": 1}], [{"type": "FAKT"}], [{}] * 11],
+    "leave": ["x" * 301],
+    "why": ["", "F-1", "T-0", "x" * 2_001],
+    "ok": [True, False],  # for op="verify" alone
+    "cites": [["H"], ["F-1", "F-1"]],  # for op="done" and others alone
+    "paths": [["src"], ["file:"], ["file:../x"], ["key:a::b"], ["x" * 201]],
     "reads": [{"999999": "1"}, {"a b": 1}, {"entry": -1}, {"entry": 7}],
     "writes": [
         [{"txt": "x"}],

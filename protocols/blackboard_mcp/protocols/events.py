@@ -87,8 +87,6 @@ class EventType(StrEnum):
     CLAIM_FAILED = "claim.failed"
     CLAIM_VERIFIED = "claim.verified"
     CLAIM_REJECTED = "claim.rejected"
-    STAGE_DEFINED = "stage.defined"
-    STAGE_MOVED = "stage.moved"
     RUN_STARTED = "run.started"
     TURN_GIVEN = "turn.given"
     TURN_ENDED = "turn.ended"
@@ -108,10 +106,10 @@ class EventType(StrEnum):
 OF_CONTROL = frozenset(
     event
     for event in EventType
-    if event.startswith(("agent.", "plan.", "claim.", "stage.", "run.", "turn.", "decision.", "budget."))
+    if event.startswith(("agent.", "plan.", "claim.", "run.", "turn.", "decision.", "budget."))
     and event is not EventType.CLAIM_AGREED
 )
-"""Types of events about who takes part, tasks, stages and runs. Their data names task, stage or run by id."""
+"""Types of events about who takes part, tasks and runs. Their data names task or run by id."""
 
 WITHOUT_ITEM = frozenset(
     {

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.asking import MAX_SKILLS
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.late_models import run_wire
 from blackboard_mcp.protocols.participants import MAX_INTERESTS, MAX_NOTE, MAX_ROLE
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.participants import left_lines, roster_lines
@@ -21,7 +21,10 @@ Role = Annotated[str, Field(max_length=MAX_ROLE)]
 Skills = Annotated[list[Name], Field(max_length=MAX_SKILLS)]
 Filter = Annotated[dict[str, Any], Field(max_length=16)]
 Interests = Annotated[list[Filter], Field(max_length=MAX_INTERESTS, description="event filters")]
-Leave = bool | Annotated[str, Field(max_length=MAX_NOTE)]
+Leave = Annotated[
+    bool | Annotated[str, Field(max_length=MAX_NOTE)],
+    WithJsonSchema({"type": "string", "maxLength": MAX_NOTE, "description": "true or a note"}),
+]
 _SPELLED = {"true": True, "false": False}
 
 

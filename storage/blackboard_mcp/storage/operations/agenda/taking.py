@@ -39,7 +39,7 @@ _INPUT: Final = 400
 
 def _taken_again(kept: list[Any]) -> Steps[Taken | None]:
     """Returns what a repeated call took, as it is now."""
-    now, board, number, lease, until, seq = kept
+    now, board, agent, number, lease, until, seq = kept
     row = yield from get_board(board)
     held = yield from reservations.of_lease(row.no, lease)
     if not number:
@@ -48,17 +48,17 @@ def _taken_again(kept: list[Any]) -> Steps[Taken | None]:
     task = (yield from rows.values(row, [found], now))[0]
     brief = yield from lapses.attempts(row.no, number, _BRIEF)
     before = tuple(attempt for attempt in brief if attempt.lease < lease)
-    return Taken(task, lease, instant(until), seq, (yield from _inputs(row.no, number)), before, held)
+    return Taken(task, lease, instant(until), seq, (yield from _inputs(row.no, number, agent)), before, held)
 
 
 def _form(given: dict[str, Any]) -> Form[Taken | None]:
-    now, board = given["write"].now, given["board"]
+    now, board, agent = given["write"].now, given["board"], given["agent"]
 
     def keep(taken: Taken | None) -> list[Any] | None:
         if taken is None:
             return None
         until = round(taken.until.timestamp() * MICROS)
-        return [now, board, taken.task.number if taken.task else 0, taken.lease, until, taken.seq]
+        return [now, board, agent, taken.task.number if taken.task else 0, taken.lease, until, taken.seq]
 
     return Form(keep, _taken_again)
 
@@ -235,15 +235,15 @@ def _hold(ledger: Ledger, row: TaskRow, paths: Sequence[str], seconds: float) ->
         lease=row.lease,
         until=instant(row.until),
         seq=ledger.board.seq,
-        inputs=(yield from _inputs(ledger.no, row.number)),
+        inputs=(yield from _inputs(ledger.no, row.number, ledger.agent)),
         brief=brief,
         reserved=held,
         others=made[:-1],
     )
 
 
-def _inputs(no: int, number: int) -> Steps[tuple[Input, ...]]:
-    found = yield sql("results_before"), (no, number, _INPUT)
+def _inputs(no: int, number: int, agent: str) -> Steps[tuple[Input, ...]]:
+    found = yield sql("results_before"), (no, number, _INPUT, agent)
     return tuple(
         Input(task, title, None if item is None else item_id(type_, item), text or "")
         for task, title, item, type_, text in found

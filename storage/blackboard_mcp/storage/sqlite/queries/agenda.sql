@@ -141,7 +141,8 @@ SELECT DISTINCT b.id FROM (SELECT board FROM task INDEXED BY task_lapses
 SELECT DISTINCT b.id FROM task t INDEXED BY task_waiting JOIN board b ON b.no = t.board
 WHERE t.state = 'WAITING' AND t.waits_for <> '[]'
   AND NOT EXISTS (SELECT 1 FROM json_each(t.waits_for) w
-      WHERE EXISTS (SELECT 1 FROM debate d WHERE d.board = t.board AND d.root = w.value AND d.state = 'OPEN')
+      WHERE EXISTS (SELECT 1 FROM debate d INDEXED BY debate_root
+                    WHERE d.board = t.board AND d.root = w.value AND d.state = 'OPEN')
          OR EXISTS (SELECT 1 FROM request r WHERE r.board = t.board AND r.number = w.value AND r.live = 1)
          OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = t.board AND o.item = w.value
                        AND o.state = 'outstanding'))
@@ -152,7 +153,8 @@ LIMIT ?1;
 SELECT t.number FROM task t INDEXED BY task_waiting
 WHERE t.board = ?1 AND t.state = 'WAITING' AND t.waits_for <> '[]'
   AND NOT EXISTS (SELECT 1 FROM json_each(t.waits_for) w
-      WHERE EXISTS (SELECT 1 FROM debate d WHERE d.board = t.board AND d.root = w.value AND d.state = 'OPEN')
+      WHERE EXISTS (SELECT 1 FROM debate d INDEXED BY debate_root
+                    WHERE d.board = t.board AND d.root = w.value AND d.state = 'OPEN')
          OR EXISTS (SELECT 1 FROM request r WHERE r.board = t.board AND r.number = w.value AND r.live = 1)
          OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = t.board AND o.item = w.value
                        AND o.state = 'outstanding'))
@@ -174,7 +176,7 @@ SELECT name, last_seen FROM agent WHERE board = ?1 AND name IN (SELECT value FRO
 -- The results of the tasks that a task comes after: number, title, item and the beginning of its text.
 SELECT t.number, t.title, i.number, i.type, substr(i.text, 1, ?3) FROM task_after a
 JOIN task t ON t.board = a.board AND t.number = a.after_task
-LEFT JOIN item i ON i.board = t.board AND i.number = t.result AND t.result > 0 AND i.owner = ''
+LEFT JOIN item i ON i.board = t.board AND i.number = t.result AND t.result > 0 AND VISIBLE(i.owner, ?4)
 WHERE a.board = ?1 AND a.task = ?2 ORDER BY t.number;
 
 -- name: item_types
