@@ -7,8 +7,5 @@ UNFILLED = frozenset(
         "stage",
         "condition_term",
         "condition_due",
-        "run",
-        "run_turn",
-        "run_offer",
     }
 )

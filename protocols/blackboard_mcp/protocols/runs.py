@@ -253,6 +253,10 @@ class RunStore(Protocol):
         """Returns a run as of one moment; turns whose lease has ended count as lapsed. `None` if there is none."""
         ...
 
+    async def eligible_agents(self, board: str, run: int) -> tuple[str, ...]:
+        """Returns the agents that may have a turn: those the run names, else those that take part and are present."""
+        ...
+
     async def choose_turns(self, board: str, run: int, stamp: int, chosen: Chosen) -> Run:
         """Gives the turns of the next round, or the coordinator its turn to decide, or settles the run.
 
@@ -324,11 +328,9 @@ class RunStore(Protocol):
         text: CountedText,
         cites: Sequence[int],
         *,
-        steward: bool = False,
         once: Once | None = None,
     ) -> Final:
-        """Posts the answer and finishes the run; reports `run.finished`. With empty `text` it posts nothing, and
-        returns what the answer would be now.
+        """Posts the answer and finishes the run; reports `run.finished`.
 
         Raises:
             UnknownReference: a cited item does not exist.
@@ -337,7 +339,13 @@ class RunStore(Protocol):
         """
         ...
 
-    async def stop_run(self, board: str, agent: str, run: int, reason: str, *, stamp: int = 0) -> Run:
+    async def preview_answer(self, board: str, agent: str, run: int = 0) -> Final:
+        """Returns the answer of a finished run, or what it would be now and from where."""
+        ...
+
+    async def stop_run(
+        self, board: str, agent: str, run: int, reason: str, *, stamp: int = 0, once: Once | None = None
+    ) -> Run:
         """Stops a run that is not over, with a reason; with `stamp` only if it has not changed since."""
         ...
 

@@ -47,6 +47,7 @@ from .operations.messages import subscriptions as subscription_operations
 from .operations.participants import joining, parting
 from .operations.reading import activity, explanations, index_feed, snapshots
 from .operations.reading import items as reading
+from .operations.runs import finishing, starting, turning
 
 _EXPIRY_BATCH = 200
 _SWEEP_BATCH = 500
@@ -147,6 +148,22 @@ class SqlBoardStore(DebateMethods):
     prospect = reads_now(taking.prospect)
     sweep_tasks = writes(task_lapses.sweep)
     next_lapse = reads_now(task_lapses.next_lapse)
+
+    # Runs
+
+    start_run = writes(starting.start)
+    find_run = reads_now(starting.find)
+    eligible_agents = reads_now(starting.eligible_for)
+    choose_turns = writes(starting.choose)
+    ask_coordinator = writes(starting.ask_coordinator)
+    end_turn = writes(turning.contribute)
+    decide_run = writes(turning.decide)
+    offer_turn = writes(turning.offer)
+    finalize_run = writes(finishing.finalize)
+    preview_answer = reads_now(finishing.preview)
+    stop_run = writes(finishing.stop_run)
+    sweep_runs = writes(turning.sweep, always=True)
+    next_run_due = reads_now(turning.next_due)
 
     # Owners and trust
 

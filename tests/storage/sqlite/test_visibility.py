@@ -32,7 +32,7 @@ WITHOUT: dict[str, set[str]] = {
         *("versions", "version_now", "version_list", "obligations_of_debates", "obligations_of_item"),
         *("written_by", "pass_of_item", "endorsements", "root_of_debate", "item_of_key", "edges_touching"),
         *("thread_members", "items_any", "items_brief", "watchers_of", "critiques_of", "agreeing"),
-        *("asked_for_answers", "item_types"),
+        *("asked_for_answers", "item_types", "run_problem", "posted_at"),
     },
     "what the guard holds, of all: what an agent is told of it goes through `shown`": {
         *("protected_among", "protected_figures", "held", "holding", "held_for", "chains", "debated_for"),
@@ -45,7 +45,7 @@ WITHOUT: dict[str, set[str]] = {
     "passes, expiry and leases take all": {
         *("working", "working_among", "going_expired", "going_done", "going_logs", "going_least", "expiring"),
         *("next_expiry", "lapsing_boards", "duties_of_the_absent", "awaited_and_absent"),
-        *("boards_waiting_over", "tasks_waiting_over", "duties_of"),
+        *("boards_waiting_over", "tasks_waiting_over", "duties_of", "runs_idle", "run_moved", "turns_repeat"),
         *(
             "questions_unanswered",
             "agreeing_and_absent",

@@ -44,6 +44,7 @@ from .questions import QuestionTests
 from .reading import ReadingTests
 from .repeating import RepeatingTests
 from .retracting import RetractionTests
+from .running import BudgetTests, DecisionTests, FinalTests, RunTests, SealedTests
 from .storing import StoringTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
@@ -105,6 +106,11 @@ class BoardStoreKit(
     TakingTests,
     SettlingTests,
     ReservationTests,
+    RunTests,
+    DecisionTests,
+    BudgetTests,
+    SealedTests,
+    FinalTests,
     HandleTests,
     StoreFixtures,
 ):

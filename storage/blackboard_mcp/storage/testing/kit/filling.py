@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import Look, Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
+from blackboard_mcp.protocols.runs import Chosen, NewRun
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
 
@@ -102,6 +103,13 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     await store.take_task("main", "carol", number=1)
     await store.settle_task("main", "carol", Settle("extend", 1, text=CountedText("a person", 2), cites=(1,)))
     await store.take_task("main", "bob", paths=["file:docs/**?shared"])
+    sealed = NewRun(CountedText("How many?", 3), ("bob", "carol"), sealed=True, decider="bob")
+    run = await store.start_run("main", "alice", sealed)
+    await store.choose_turns(
+        "main", run.number, run.stamp, Chosen({"bob": "go", "carol": "go"}, "choreography")
+    )
+    await store.end_turn("main", "bob", 0, 0, CountedText("not seen yet", 3))
+    await store.offer_turn("main", "carol", 0, 0.25)
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownRefer
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.protocols.participants import Joined
+from blackboard_mcp.protocols.runs import Chosen, Contributed, Decision, Final, NewRun, Run
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.topics import parse_topic
@@ -236,6 +237,36 @@ async def _settle_task(at: Table) -> Call:
     return lambda once: at.store.settle_task(at.board, "carol", act, once=once)
 
 
+async def _start_run(at: Table) -> Call:
+    await at.configure()
+    new = NewRun(CountedText("How many?", 3), ("carol",), strategy="coordinator", coordinator="carol")
+    return lambda once: at.store.start_run(at.board, "carol", new, once=once)
+
+
+async def _end_turn(at: Table) -> Call:
+    run = await (await _start_run(at))(None)
+    await at.store.choose_turns(at.board, run.number, run.stamp, Chosen({"carol": ""}, "round-robin"))
+    return lambda once: at.store.end_turn(at.board, "carol", 0, 0, CountedText("nine", 1), once=once)
+
+
+async def _decide_run(at: Table) -> Call:
+    run = await (await _start_run(at))(None)
+    await at.store.ask_coordinator(at.board, run.number, run.stamp, "")
+    return lambda once: at.store.decide_run(
+        at.board, "carol", 0, 0, Decision(False, "carol"), "raw", once=once
+    )
+
+
+async def _finalize_run(at: Table) -> Call:
+    await (await _start_run(at))(None)
+    return lambda once: at.store.finalize_run(at.board, "carol", 0, CountedText("nine", 1), [], once=once)
+
+
+async def _stop_run(at: Table) -> Call:
+    await (await _start_run(at))(None)
+    return lambda once: at.store.stop_run(at.board, "carol", 0, "enough", once=once)
+
+
 SHARING = ("create_group", "change_group", "consume", "retry_dead", "drop_dead", "end_group")
 SILENT = ("subscribe", "unsubscribe", "offer_skills", *SHARING)
 """Methods that need not change the sequence, since no event may tell of them."""
@@ -274,6 +305,11 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "cancel_request": _cancel_request,
     "join": _join,
     "leave": _leave,
+    "start_run": _start_run,
+    "end_turn": _end_turn,
+    "decide_run": _decide_run,
+    "finalize_run": _finalize_run,
+    "stop_run": _stop_run,
     "plan": _plan,
     "take_task": _take_task,
     "settle_task": _settle_task,
@@ -291,6 +327,12 @@ def told(answer: Any) -> Any:
         case Committed():
             written = [(item.id, item.version, item.text) for item in answer.items]
             return written, answer.seq, answer.endorsed, answer.debates
+        case Run():
+            return answer.id, answer.state
+        case Contributed():
+            return [item.id for item in answer.items], answer.alone, answer.verdict, answer.problem
+        case Final():
+            return answer.item and answer.item.id, answer.cites, answer.unresolved
         case Restored():
             return [item.id for item in answer.items], answer.seq
         case Joined():

@@ -1,0 +1,1 @@
+"""Runs: rounds of turns on a problem, decisions about them, and the answer."""

@@ -1,0 +1,399 @@
+"""Turns: contributions, decisions of the coordinator, offers, and turns that lapse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.findings import normal_form
+from blackboard_mcp.protocols.items import Item, ItemType, item_id
+from blackboard_mcp.protocols.runs import (
+    MAX_MALFORMED,
+    MAX_RESETS,
+    MAX_STALLS,
+    Budget,
+    Contributed,
+    Decision,
+    Run,
+    RunState,
+    Usage,
+)
+from blackboard_mcp.protocols.tokens import CountedText
+
+from ...operation import Write
+from ..agenda.rows import MICROS
+from ..ledger.idempotency import Form, repeatable
+from ..ledger.ledger import Ledger, get_board, load_any
+from ..ledger.rows import Steps, dumps, sql
+from ..reading.item_states import values
+from . import rows
+from .rows import RunRow, TurnRow
+from .starting import begin, block, eligible, end, give_round, post, raw_of, settle, spent_on, stop
+
+_INSTRUCTION: Final = 300
+_BATCH: Final = 50
+_ALONE: Final = 50
+_MAX_COST: Final = 1e12
+
+
+def _again(given: Mapping[str, Any]) -> Form[Contributed]:
+    """Returns the form by which a turn is repeated: the run as it is now, and what the first call posted."""
+    now, name, agent = given["write"].now, given["board"], given["agent"]
+
+    def again(kept: list[Any]) -> Steps[Contributed]:
+        number, items, alone, verdict, problem = kept
+        board = yield from get_board(name)
+        run = yield from rows.value(board, (yield from rows.get(board, number)), now)
+        found = yield from load_any(board.no, items)
+        posted = yield from values(board, [found[n] for n in items if n in found], agent)
+        return Contributed(run, tuple(posted), tuple((a, b) for a, b in alone), verdict, problem)
+
+    def keep(done: Contributed) -> list[Any]:
+        items = [item.number for item in done.items]
+        return [done.run.number, items, [list(pair) for pair in done.alone], done.verdict, done.problem]
+
+    return Form(keep, again)
+
+
+@repeatable(_again)
+def contribute(
+    write: Write,
+    board: str,
+    agent: str,
+    run: int,
+    lease: int,
+    text: CountedText,
+    *,
+    usage: Usage | None = None,
+    once: Once | None = None,
+) -> Steps[Contributed]:
+    """Ends an agent's turn with its contribution; reports `turn.ended`.
+
+    In a sealed round texts are kept unseen until all turns of the round are over, then posted together.
+
+    Raises:
+        Conflict: the agent has no turn under this lease; names the turn's holder, lease and end.
+        Refused: the run is over.
+    """
+    if not text.text.strip():
+        raise InvalidInput("A contribution has a text. Nothing was changed; say what you found or did.")
+    ledger = yield from begin(write, board, agent)
+    row = yield from rows.get(ledger.board, run)
+    turn = yield from _turn(ledger, row, agent, lease)
+    if turn.kind != "contribute":
+        call = (
+            "finalize(text=…, cites=[…])"
+            if turn.kind == "answer"
+            else 'turn(decision={"terminate": false, …})'
+        )
+        raise Refused(f"Your turn in {row.id} is to {turn.kind}: {call}. Nothing was changed.")
+    ledger.note(ChangeKind.RUN, name=row.id)
+    _spend(row, usage)
+    turn.state, turn.at = "ended", ledger.now
+    items: list[int] = []
+    if row.sealed:
+        turn.text = dumps({"text": text.text, "tokens": text.tokens, "by": text.counted_by})
+    else:
+        turn.item = yield from _post(ledger, row, text)
+        items.append(turn.item)
+    yield from rows.put_turn(turn)
+    data: dict[str, Any] = {"run": row.id, "round": row.round, "lease": turn.lease}
+    if turn.item:
+        data["item"] = item_id(ItemType.LOG, turn.item)
+    if usage is not None:
+        data |= {"tokens": usage.tokens, "cost": usage.cost}
+    yield from ledger.emit(EventType.TURN_ENDED, data=data)
+    opened, alone = yield from _end_round(ledger, row)
+    made = yield from end(ledger, row)
+    return Contributed(made, (yield from _items(ledger, [*items, *opened])), alone)
+
+
+def _post(ledger: Ledger, row: RunRow, text: CountedText) -> Steps[int]:
+    metadata = {"run": row.id, "round": row.round}
+    return (yield from post(ledger, ItemType.LOG, text, metadata, importance=3, tags=(row.id,)))
+
+
+def _items(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
+    found = yield from load_any(ledger.no, wanted)
+    return tuple((yield from values(ledger.board, [found[n] for n in wanted], ledger.agent)))
+
+
+def _spend(row: RunRow, usage: Usage | None) -> None:
+    """Adds a step and what its agent reports to what the run spent.
+
+    Raises:
+        InvalidInput: a figure is not allowed.
+    """
+    tokens, cost = (0, 0.0) if usage is None else (usage.tokens, usage.cost)
+    if tokens < 0 or not 0 <= cost <= _MAX_COST or tokens > _MAX_COST:
+        raise InvalidInput(
+            'usage is {"tokens": a number from 0, "cost": a number from 0}. Nothing was changed.'
+        )
+    used = row.used()
+    row.spent = rows.budget_json(Budget(used.steps + 1, used.tokens + tokens, used.cost + cost))
+
+
+def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]:
+    """Returns the turn that the agent has now.
+
+    Raises:
+        Refused: the run is over.
+        Conflict: it has no turn, or another one.
+    """
+    if row.state in (RunState.STOPPED, RunState.FINISHED):
+        raise Refused(
+            f"{row.id} is {row.state}{f': {row.reason}' if row.reason else ''}. It takes no more turns. Nothing was "
+            "changed; what you found can be posted: post(text=…).",
+            state=row.state,
+        )
+    given = [turn for turn in reversed((yield from rows.turns(row))) if turn.state == "given"]
+    mine = [turn for turn in given if turn.agent == agent]
+    if mine and lease in (0, mine[0].lease):
+        return mine[0]
+    facts: dict[str, Any] = {"lease": lease}
+    if mine:
+        raise Conflict(
+            f"Lease {lease} is an old turn of yours in {row.id}; you have lease {mine[0].lease} now. Nothing was "
+            "changed; look what is asked now: turn().",
+            **{**facts, "lease": mine[0].lease, "holder": agent},
+        )
+    whose = ", ".join(f"{turn.agent} (lease {turn.lease})" for turn in given[:5])
+    raise Conflict(
+        f"It is not your turn in {row.id}{f': {whose} has it' if whose else ''}. Nothing was changed; turn() waits for "
+        "yours, post(text=…) is always possible.",
+        **{**facts, "holder": given[0].agent if given else None, "lease": given[0].lease if given else 0},
+    )
+
+
+def _end_round(ledger: Ledger, row: RunRow) -> Steps[tuple[list[int], tuple[tuple[str, str], ...]]]:
+    """Ends a round whose turns are all over: opens it if it is sealed, and looks whether anything moves."""
+    turns = yield from rows.turns_of_round(row)
+    if any(turn.state == "given" for turn in turns):
+        return [], ()
+    opened: list[int] = []
+    alone: tuple[tuple[str, str], ...] = ()
+    if row.sealed:
+        opened, alone = yield from _open(ledger, row, turns)
+    row.phase = "choose"
+    which = spent_on(row, ledger.now)
+    if which:
+        yield from block(ledger, row, which)
+    else:
+        yield from _watch(ledger, row, turns)
+    return opened, alone
+
+
+def _open(
+    ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]
+) -> Steps[tuple[list[int], tuple[tuple[str, str], ...]]]:
+    """Posts all contributions of a sealed round, each by its agent, and lists lines that only one had."""
+    actor, changes = ledger.agent, ledger.changes
+    ledger.changes = None  # the agents' own turns were judged as they contributed
+    lines: dict[str, tuple[str, str]] = {}
+    counts: dict[str, set[str]] = {}
+    opened = []
+    for turn in turns:
+        if turn.state != "ended" or not turn.text:
+            continue
+        kept = json.loads(turn.text)
+        ledger.agent = turn.agent
+        text = CountedText(kept["text"], kept["tokens"], ledger.board.config.tokenizer)
+        turn.item, turn.text = (yield from _post(ledger, row, text)), ""
+        opened.append(turn.item)
+        yield from rows.put_turn(turn)
+        for line in filter(None, map(str.strip, kept["text"].splitlines())):
+            form = normal_form(line)
+            lines.setdefault(form, (turn.agent, line))
+            counts.setdefault(form, set()).add(turn.agent)
+    ledger.agent, ledger.changes = actor, changes
+    alone = tuple(lines[form] for form in lines if len(counts[form]) == 1)[:_ALONE]
+    ids = [item_id(ItemType.LOG, number) for number in opened]
+    data = {"run": row.id, "round": row.round, "items": ids, "alone": len(alone)}
+    yield from ledger.emit(EventType.RUN_OPENED, agent=SYSTEM, data=data)
+    return opened, alone
+
+
+def _watch(ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]) -> Steps[None]:
+    """Counts rounds that changed nothing: three are a stall, which the fallback strategy gets twice to mend."""
+    since = min((turn.lease for turn in turns), default=ledger.board.seq)
+    moved = (yield sql("run_moved"), (ledger.no, since, row.number))[0][0]
+    posted, repeated = (yield sql("turns_repeat"), (ledger.no, row.number, row.round))[0]
+    same = (yield sql("turns_same"), (ledger.no, row.number, row.round))[0][0]
+    if moved or (posted > repeated and not same):
+        row.stalls = 0
+        return
+    row.stalls += 1
+    if row.stalls < MAX_STALLS:
+        return
+    row.stalls, row.resets = 0, row.resets + 1
+    over = row.resets > MAX_RESETS
+    data = {"run": row.id, "stalls": MAX_STALLS, "resets": row.resets}
+    data["then"] = "stopped" if over else row.fallback
+    yield from ledger.emit(EventType.RUN_STALLED, agent=SYSTEM, data=data, concerns=[row.started_by])
+    if over:
+        yield from stop(ledger, row, f"nothing moved in {MAX_STALLS} rounds, {MAX_RESETS} times over")
+    else:
+        row.strategy = row.fallback
+
+
+@repeatable(_again)
+def decide(
+    write: Write,
+    board: str,
+    agent: str,
+    run: int,
+    lease: int,
+    decision: Decision | None,
+    raw: str,
+    problem: str = "",
+    *,
+    usage: Usage | None = None,
+    once: Once | None = None,
+) -> Steps[Contributed]:
+    """Takes the coordinator's decision; reports `decision.made` with the beginning of `raw`.
+
+    `decision` is `None` for one that was not understood; `problem` says why. Malformed decisions and ones that
+    name an agent that is not eligible take no round; after `MAX_MALFORMED` of them in a row `fallback` chooses.
+
+    Raises:
+        Conflict: the agent has no turn under this lease; names the turn's holder, lease and end.
+        Refused: the run is over.
+    """
+    ledger = yield from begin(write, board, agent)
+    row = yield from rows.get(ledger.board, run)
+    turn = yield from _turn(ledger, row, agent, lease)
+    if turn.kind != "decide":
+        raise Refused(
+            f"Your turn in {row.id} is to {turn.kind}, not to decide. Nothing was changed; "
+            f"{'turn(text=…)' if turn.kind == 'contribute' else 'finalize(text=…)'}."
+        )
+    ledger.note(ChangeKind.RUN, name=row.id)
+    _spend(row, usage)
+    known = yield from eligible(ledger, row)
+    data: dict[str, Any] = {"run": row.id, "round": row.round + 1, "raw": raw_of(raw)}
+    verdict: Any = "accepted"
+    if decision is None:
+        verdict = "malformed"
+    elif not decision.terminate and decision.next_agent not in known:
+        verdict = "unknown agent"
+        problem = f"{decision.next_agent or 'nobody'} is no agent of {row.id}; its agents are {', '.join(known[:20])}"
+        told = {"run": row.id, "agent": decision.next_agent, "eligible": list(known[:20])}
+        yield from ledger.emit(EventType.RUN_UNKNOWN_AGENT, data=told)
+    if decision is not None and verdict == "accepted":
+        data |= {"terminate": decision.terminate, "next_agent": decision.next_agent}
+        data["instruction"] = decision.instruction[:_INSTRUCTION]
+    else:
+        row.malformed += 1
+        data["problem"] = problem
+        if row.malformed >= MAX_MALFORMED:
+            verdict = "fallback"
+    data["verdict"] = verdict
+    yield from ledger.emit(EventType.DECISION_MADE, data=data, concerns=[row.started_by])
+    turn.state, turn.at = "ended", ledger.now
+    if verdict == "accepted" and decision is not None:
+        yield from rows.put_turn(turn)
+        row.malformed = 0
+        if decision.strategy:
+            row.strategy = decision.strategy
+        which = spent_on(row, ledger.now)
+        if decision.terminate:
+            yield from settle(ledger, row, decision.instruction or f"{agent} ended the rounds")
+        elif which:
+            yield from block(ledger, row, which)
+        elif row.round >= row.max_rounds:
+            yield from settle(ledger, row, f"all {row.max_rounds} rounds are used")
+        else:
+            yield from give_round(ledger, row, {decision.next_agent: decision.instruction}, agent)
+    elif verdict == "fallback":
+        yield from rows.put_turn(turn)
+        row.malformed, row.strategy, row.phase = 0, row.fallback, "choose"
+    else:
+        which = spent_on(row, ledger.now)
+        if which:
+            yield from rows.put_turn(turn)
+            yield from block(ledger, row, which)
+    made = yield from end(ledger, row)
+    return Contributed(made, verdict=verdict, problem=problem)
+
+
+def offer(write: Write, board: str, agent: str, run: int, value: float) -> Steps[Run]:
+    """Notes that the agent volunteers for the next round with a value from 0 to 1.
+
+    Raises:
+        InvalidInput: the value is not allowed.
+        Refused: the run is not open, or the agent has no part in it.
+    """
+    if not 0 <= value <= 1:
+        raise InvalidInput("offer is a number from 0 to 1. Nothing was changed.")
+    ledger = yield from begin(write, board, agent)
+    row = yield from rows.get(ledger.board, run)
+    if row.state != RunState.OPEN:
+        raise Refused(
+            f"{row.id} is {row.state}, and has no more rounds. Nothing was changed.", state=row.state
+        )
+    known = yield from eligible(ledger, row)
+    if agent not in known:
+        raise Refused(
+            f"You are no agent of {row.id}, whose agents are {', '.join(known[:20]) or 'nobody yet'}. Nothing was "
+            'changed; join(role="…") takes part on the board.'
+        )
+    ledger.note(ChangeKind.RUN, name=row.id)
+    yield sql("offer_put"), (ledger.no, row.number, agent, round(value * 1_000))
+    yield from ledger.emit(EventType.TURN_OFFERED, data={"run": row.id, "offer": value})
+    row.reason = ""
+    return (yield from end(ledger, row))
+
+
+def sweep(write: Write) -> Steps[list[str]]:
+    """Ends turns that have lapsed and settles runs that are idle; returns the boards that changed."""
+    changed = []
+    for no, number, lease, board, _agent, until, seen in (yield sql("turns_lapsing"), (write.now, _BATCH)):
+        row = yield from rows.find(no, number)
+        if row is None:
+            continue
+        ends = max(until, seen + round(300 * MICROS))
+        turns = {turn.lease: turn for turn in (yield from rows.turns(row))}
+        turn = turns.get(lease)
+        if turn is None:
+            continue
+        if ends > write.now:
+            turn.until = ends
+            yield from rows.put_turn(turn)
+            continue
+        ledger = yield from begin(write, board, SYSTEM)
+        turn.state, turn.at = "lapsed", write.now
+        yield from rows.put_turn(turn)
+        data = {"run": row.id, "round": turn.round, "lease": lease, "agent": turn.agent}
+        yield from ledger.emit(EventType.TURN_LAPSED, agent=SYSTEM, data=data, concerns=[turn.agent])
+        if turn.kind == "contribute":
+            yield from _end_round(ledger, row)
+        elif turn.kind == "decide":
+            row.malformed += 1
+            row.phase = "choose"
+            if row.malformed >= MAX_MALFORMED:
+                row.malformed, row.strategy = 0, row.fallback
+        yield from end(ledger, row)
+        changed.append(board)
+    for board, number, idle, last in (yield sql("runs_idle"), ()):
+        if last is None or write.now - last < idle:
+            continue
+        ledger = yield from begin(write, board, SYSTEM)
+        row = yield from rows.get(ledger.board, number)
+        if any(turn.state == "given" for turn in (yield from rows.turns(row))):
+            continue
+        yield from settle(ledger, row, f"nothing happened for {idle / MICROS:g} s")
+        yield from end(ledger, row)
+        changed.append(board)
+    return list(dict.fromkeys(changed))
+
+
+def next_due(now: int) -> Steps[float | None]:
+    """Returns the seconds until the next turn may lapse or run may settle, or `None` if there is none."""
+    due = [at for at in [(yield sql("turn_next"), ())[0][0]] if at is not None]
+    due += [last + idle for _, _, idle, last in (yield sql("runs_idle"), ()) if last is not None]
+    return max(0.0, (min(due) - now) / MICROS) if due else None

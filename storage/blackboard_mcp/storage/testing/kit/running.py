@@ -1,0 +1,443 @@
+"""Tests of runs: rounds and turns, decisions, budgets, sealed rounds, stalls, and the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.items import EdgeKind, ItemType
+from blackboard_mcp.protocols.runs import (
+    MAX_MALFORMED,
+    RUN_MOVES,
+    Budget,
+    Chosen,
+    Contributed,
+    Decision,
+    NewRun,
+    Run,
+    RunState,
+    Usage,
+)
+
+from ..harness import HandClock, Table
+from .planning import said, under_a_grant
+
+AGENTS = ("bob", "carol", "dave")
+
+
+async def start(at: Table, agent: str = "alice", **more: Any) -> Run:
+    """Starts a run of three agents on a board that exists."""
+    await at.configure()
+    new = NewRun(said("How many stations are there?"), more.pop("agents", AGENTS), **more)
+    return await at.store.start_run(at.board, agent, new)
+
+
+async def look(at: Table) -> Run:
+    """Returns the newest run; fails if there is none."""
+    found = await at.store.find_run(at.board, "alice")
+    assert found is not None
+    return found
+
+
+async def choose(at: Table, *agents: str, **more: Any) -> Run:
+    """Gives the next round to these agents."""
+    run = await look(at)
+    chosen = Chosen(dict.fromkeys(agents, "go on"), "round-robin", **more)
+    return await at.store.choose_turns(at.board, run.number, run.stamp, chosen)
+
+
+async def contribute(at: Table, agent: str, text: str, lease: int = 0, **more: Any) -> Contributed:
+    """Ends an agent's turn."""
+    return await at.store.end_turn(at.board, agent, 0, lease, said(text), **more)
+
+
+async def decide(at: Table, decision: Decision | None, raw: str = "raw", problem: str = "") -> Contributed:
+    """Decides as the coordinator, after asking it where that is due."""
+    run = await look(at)
+    if run.phase == "choose":
+        await at.store.ask_coordinator(at.board, run.number, run.stamp, "who is next?")
+    return await at.store.decide_run(at.board, "erin", 0, 0, decision, raw, problem)
+
+
+class RunTests:
+    """Tests of rounds, turns and contributions."""
+
+    async def test_a_run_goes_round_and_ends_in_a_cited_answer(self, at: Table) -> None:
+        run = await start(at, max_rounds=2, decider="dave")
+        assert (run.id, run.state, run.phase, run.round) == ("run-1", RunState.OPEN, "choose", 0)
+        problem = await at.item(1)
+        assert (problem.type, problem.author, run.problem) == (ItemType.PROBLEM, "alice", problem.id)
+        run = await choose(at, "bob")
+        turn = run.turn_of("bob")
+        assert turn is not None
+        assert (turn.lease, turn.instruction, run.phase, run.round) == (run.seq, "go on", "turns", 1)
+        given = [e for e in await at.events() if e.event == "turn.given"]
+        assert given[0].concerns == ("bob",)
+        done = await contribute(at, "bob", "I count nine.", turn.lease)
+        assert (done.items[0].type, done.items[0].author) == (ItemType.LOG, "bob")
+        assert done.items[0].metadata == {"run": "run-1", "round": 1}
+        assert done.run.phase == "choose"
+        await choose(at, "carol")
+        second = await contribute(at, "carol", "Nine it is.")
+        run = await choose(at, "dave")
+        assert (run.state, run.reason) == (RunState.SETTLED, "all 2 rounds are used")
+        assert [(t.agent, t.kind) for t in run.turns if t.state == "given"] == [("dave", "answer")]
+        cites = [done.items[0].number, second.items[0].number]
+        final = await at.store.finalize_run(at.board, "dave", 0, said("Nine stations."), cites)
+        assert final.item is not None
+        assert (final.run.state, final.posted, final.cites) == (
+            RunState.FINISHED,
+            True,
+            (done.items[0].id, second.items[0].id),
+        )
+        item = await at.item(final.item.number)
+        assert item.type is ItemType.ANSWER
+        assert (EdgeKind.REPLIES_TO, problem.id) in item.cites
+        assert (EdgeKind.DERIVED_FROM, done.items[0].id) in item.cites
+        with pytest.raises(Refused, match="run-1 is finished"):
+            await contribute(at, "bob", "late")
+
+    async def test_a_board_has_one_run_at_a_time(self, at: Table) -> None:
+        await start(at)
+        with pytest.raises(Refused, match="run-1 is open"):
+            await start(at)
+        await at.store.stop_run(at.board, "alice", 0, "enough")
+        assert (await start(at)).id == "run-2"
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            ({"max_rounds": 0}, "max_rounds"),
+            ({"max_rounds": 1_001}, "max_rounds"),
+            ({"agents": tuple(f"a{n}" for n in range(101))}, "100"),
+            ({"budget": Budget(steps=-1)}, "budget"),
+            ({"strategy": "coordinator"}, "start.coordinator"),
+            ({"decide": "x" * 4_001}, "4,000"),
+        ],
+    )
+    async def test_a_wrong_start_changes_nothing(self, at: Table, more: dict[str, Any], words: str) -> None:
+        await at.configure()
+        before = await at.seq()
+        with pytest.raises(InvalidInput, match=words):
+            await start(at, **more)
+        assert await at.seq() == before
+        assert await at.store.find_run(at.board, "alice") is None
+
+    async def test_I32_only_its_agents_are_chosen(self, at: Table) -> None:
+        await start(at)
+        before = await at.seq()
+        with pytest.raises(
+            InvalidInput, match="mallory: no agent of run-1, whose agents are bob, carol, dave"
+        ):
+            await choose(at, "bob", "mallory")
+        assert await at.seq() == before
+
+    async def test_I32_without_names_those_who_take_part_are_its_agents(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await start(at, agents=())
+        await at.store.join(at.board, "bob", role="counts")
+        clock.advance(1_000)
+        await at.store.join(at.board, "carol", role="checks")
+        assert await at.store.eligible_agents(at.board, 0) == ("carol",)
+        await choose(at, "carol")
+        assert (await look(at)).turn_of("carol") is not None
+
+    async def test_who_chooses_on_a_run_that_moved_does_nothing(self, at: Table) -> None:
+        run = await start(at)
+        await choose(at, "bob")
+        chosen = Chosen({"carol": ""}, "round-robin")
+        again = await at.store.choose_turns(at.board, run.number, run.stamp, chosen)
+        assert [turn.agent for turn in again.turns] == ["bob"]
+        assert again.round == 1
+
+    async def test_a_turn_is_its_agents_alone(self, at: Table) -> None:
+        await start(at)
+        await choose(at, "bob", "carol")
+        with pytest.raises(Conflict, match=r"It is not your turn in run-1: bob \(lease"):
+            await contribute(at, "dave", "me too")
+        first = (await look(at)).turn_of("bob")
+        assert first is not None
+        with pytest.raises(Conflict, match="old turn of yours"):
+            await contribute(at, "bob", "x", first.lease - 1)
+        await contribute(at, "bob", "x", first.lease)
+        with pytest.raises(Conflict, match="It is not your turn"):
+            await contribute(at, "bob", "again", first.lease)
+        assert (await look(at)).phase == "turns"
+        assert (await contribute(at, "carol", "y")).run.phase == "choose"
+
+    async def test_a_turn_lapses_and_the_run_goes_on(self, at: Table, clock: HandClock) -> None:
+        await start(at)
+        await at.post("bob", "I am here")
+        await choose(at, "bob")
+        clock.advance(200)
+        await at.store.record_activity(at.board, {"bob": clock.now()}, {})
+        clock.advance(200)
+        assert await at.store.sweep_runs() == []
+        clock.advance(200)
+        assert await at.store.sweep_runs() == ["main"]
+        run = await look(at)
+        assert (run.phase, [turn.state for turn in run.turns]) == ("choose", ["lapsed"])
+        event = (await at.events())[-1]
+        assert (event.event, event.concerns) == ("turn.lapsed", ("bob",))
+        with pytest.raises(Conflict, match="It is not your turn"):
+            await contribute(at, "bob", "late")
+
+    async def test_an_idle_run_settles(self, at: Table, clock: HandClock) -> None:
+        await start(at, idle_seconds=60)
+        clock.advance(59)
+        assert await at.store.sweep_runs() == []
+        assert await at.store.next_run_due() == 1
+        clock.advance(2)
+        assert await at.store.sweep_runs() == ["main"]
+        run = await look(at)
+        assert (run.state, run.reason) == (RunState.SETTLED, "nothing happened for 60 s")
+
+    async def test_who_can_contribute_is_told_once(self, at: Table) -> None:
+        await start(at)
+        await choose(at, reason="nobody offered")
+        before = await at.seq()
+        await choose(at, reason="nobody offered")
+        assert await at.seq() == before
+        await at.store.offer_turn(at.board, "bob", 0, 0.5)
+        assert (await look(at)).offers == {"bob": 0.5}
+        await choose(at, "bob")
+        assert (await look(at)).offers == {}
+        with pytest.raises(Refused, match="no agent of run-1"):
+            await at.store.offer_turn(at.board, "mallory", 0, 1)
+        with pytest.raises(InvalidInput, match="0 to 1"):
+            await at.store.offer_turn(at.board, "bob", 0, 2)
+
+    async def test_repeated_calls_apply_once(self, at: Table) -> None:
+        await start(at)
+        await choose(at, "bob")
+        once = Once("k", "d")
+        first = await contribute(at, "bob", "nine", once=once)
+        again = await contribute(at, "bob", "nine", once=once)
+        assert [item.id for item in again.items] == [item.id for item in first.items]
+        assert len([e for e in await at.events() if e.event == "turn.ended"]) == 1
+
+
+class DecisionTests:
+    """Tests of the coordinator's decisions."""
+
+    async def test_the_coordinator_gives_turns_and_ends_the_rounds(self, at: Table) -> None:
+        await start(at, strategy="coordinator", coordinator="erin", decider="carol")
+        done = await decide(at, Decision(False, "bob", "count them"))
+        assert done.verdict == "accepted"
+        turn = done.run.turn_of("bob")
+        assert turn is not None
+        assert (turn.instruction, done.run.round) == ("count them", 1)
+        await contribute(at, "bob", "nine")
+        done = await decide(at, Decision(True, instruction="that is all"))
+        assert (done.run.state, done.run.reason) == (RunState.SETTLED, "that is all")
+
+    async def test_I33_a_malformed_decision_takes_no_round(self, at: Table) -> None:
+        await start(at, strategy="coordinator", coordinator="erin")
+        for count in range(1, MAX_MALFORMED):
+            done = await decide(at, None, "x" * 1_000, "it is no JSON")
+            assert (done.verdict, done.run.malformed, done.run.round) == ("malformed", count, 0)
+            assert done.run.turn_of("erin") is not None, "it may decide again"
+        event = [e for e in await at.events() if e.event == "decision.made"][-1]
+        assert (len(event.data["raw"]), event.data["problem"]) == (300, "it is no JSON")
+        done = await decide(at, None, "garbage", "it is no JSON")
+        assert (done.verdict, done.run.strategy, done.run.phase) == ("fallback", "round-robin", "choose")
+        assert done.run.round == 0
+        assert (await choose(at, "bob")).round == 1
+
+    async def test_I33_an_unknown_agent_takes_no_round(self, at: Table) -> None:
+        await start(at, strategy="coordinator", coordinator="erin")
+        done = await decide(at, Decision(False, "mallory"))
+        assert (done.verdict, done.run.round) == ("unknown agent", 0)
+        assert "its agents are bob, carol, dave" in done.problem
+        done = await decide(at, Decision(False, "bob"))
+        assert (done.verdict, done.run.malformed) == ("accepted", 0)
+
+    async def test_each_turn_is_for_what_it_is_for(self, at: Table) -> None:
+        await start(at, strategy="coordinator", coordinator="erin")
+        run = await look(at)
+        await at.store.ask_coordinator(at.board, run.number, run.stamp, "")
+        with pytest.raises(Refused, match="to decide"):
+            await contribute(at, "erin", "my view")
+        await decide(at, Decision(False, "bob"))
+        with pytest.raises(Refused, match="to contribute, not to decide"):
+            await at.store.decide_run(at.board, "bob", 0, 0, Decision(True), "")
+
+
+class BudgetTests:
+    """Tests of budgets and of runs that do not move."""
+
+    async def test_I34_a_spent_budget_stops_the_run_and_runs_nothing(self, at: Table) -> None:
+        await start(at, budget=Budget(tokens=100))
+        await choose(at, "bob")
+        await contribute(at, "bob", "nine", usage=Usage(tokens=60, cost=0.5))
+        await choose(at, "carol")
+        done = await contribute(at, "carol", "nine as well", usage=Usage(tokens=60))
+        assert (done.run.state, done.run.reason) == (
+            RunState.STOPPED,
+            "its budget is spent: tokens (120 of 100)",
+        )
+        assert (done.run.spent.tokens, done.run.spent.cost, done.run.spent.steps) == (120, 0.5, 2)
+        events = [str(e.event) for e in await at.events()]
+        assert events[-2:] == ["budget.blocked", "run.stopped"]
+        assert (await choose(at, "dave")).round == 2
+        with pytest.raises(Refused, match="run-1 is stopped"):
+            await contribute(at, "dave", "more")
+        preview = await at.store.preview_answer(at.board, "alice")
+        assert (preview.source, preview.text, preview.posted) == ("contribution", "nine as well", False)
+
+    async def test_seconds_are_a_bound(self, at: Table, clock: HandClock) -> None:
+        await start(at, budget=Budget(seconds=60))
+        clock.advance(61)
+        run = await choose(at, "bob")
+        assert (run.state, run.round) == (RunState.STOPPED, 0)
+
+    @pytest.mark.parametrize("usage", [Usage(-1), Usage(0, -1.0), Usage(10**13), Usage(0, float("inf"))])
+    async def test_wrong_usage_is_refused(self, at: Table, usage: Usage) -> None:
+        await start(at)
+        await choose(at, "bob")
+        with pytest.raises(InvalidInput, match="usage"):
+            await contribute(at, "bob", "nine", usage=usage)
+
+    async def test_rounds_that_repeat_are_a_stall(self, at: Table) -> None:
+        await start(at, strategy="volunteer", max_rounds=50)
+        await choose(at, "bob")
+        await contribute(at, "bob", "the same")
+        for _ in range(3):
+            await choose(at, "bob")
+            await contribute(at, "bob", "the same")
+        run = await look(at)
+        assert (run.strategy, run.resets, run.state) == ("round-robin", 1, RunState.OPEN)
+        for _ in range(6):
+            await choose(at, "bob")
+            await contribute(at, "bob", "the same")
+        run = await look(at)
+        assert run.state is RunState.STOPPED
+        assert "nothing moved" in run.reason
+
+    async def test_what_moves_elsewhere_is_no_stall(self, at: Table) -> None:
+        await start(at, max_rounds=50)
+        for n in range(8):
+            await choose(at, "bob")
+            await at.post("carol", f"a new fact {n}")
+            await contribute(at, "bob", "the same")
+        assert (await look(at)).stalls == 0
+
+
+class SealedTests:
+    """Tests of sealed rounds, whose contributions open together."""
+
+    async def test_contributions_open_together(self, at: Table) -> None:
+        await start(at, sealed=True)
+        await choose(at, "bob", "carol")
+        done = await contribute(at, "bob", "Nine stations.\nOne is new.")
+        assert done.items == ()
+        page = await at.store.log(at.board, "dave", 0, 200)
+        assert "One is new" not in repr(page)
+        assert "One is new" not in repr(await look(at))
+        done = await contribute(at, "carol", "Nine stations.\nTwo are closed.")
+        assert [(item.author, item.text) for item in done.items] == [
+            ("bob", "Nine stations.\nOne is new."),
+            ("carol", "Nine stations.\nTwo are closed."),
+        ]
+        assert done.alone == (("bob", "One is new."), ("carol", "Two are closed."))
+        assert done.run.phase == "choose"
+
+    async def test_a_lapsed_turn_opens_the_round(self, at: Table, clock: HandClock) -> None:
+        await start(at, sealed=True)
+        await choose(at, "bob", "carol")
+        await contribute(at, "bob", "Nine.")
+        clock.advance(400)
+        assert await at.store.sweep_runs() == ["main"]
+        assert (await look(at)).phase == "choose"
+        assert await at.query(text="Nine")
+
+
+class FinalTests:
+    """Tests of the answer of a run."""
+
+    async def test_I35_the_answer_cites_what_there_is(self, at: Table) -> None:
+        await start(at)
+        before = await at.seq()
+        with pytest.raises(UnknownReference):
+            await at.store.finalize_run(at.board, "alice", 0, said("nine"), [99])
+        assert await at.seq() == before
+        assert (await at.store.preview_answer(at.board, "bob")).source == "empty"
+
+    async def test_only_the_decider_answers(self, at: Table) -> None:
+        await start(at, decider="carol")
+        with pytest.raises(Refused, match="carol answers run-1"):
+            await at.store.finalize_run(at.board, "bob", 0, said("nine"), [])
+        with under_a_grant("bob"), pytest.raises(Refused, match="carol answers run-1"):
+            await at.store.finalize_run(at.board, "bob", 0, said("nine"), [])
+        await at.store.finalize_run(at.board, "carol", 0, said("nine"), [])
+
+    async def test_the_answer_names_what_stands_against_it(self, at: Table) -> None:
+        await start(at)
+        fact = await at.post("bob", "there are nine")
+        critique = await at.post("carol", "one is closed", "CRITIQUE", critiques=fact)
+        against = await at.post("dave", "I saw eight", refutes=fact)
+        final = await at.store.finalize_run(at.board, "alice", 0, said("nine"), [fact.number])
+        assert final.unresolved == (critique.id,)
+        assert against.id in final.dissent
+
+    async def test_the_last_answer_goes_before_the_last_contribution(self, at: Table) -> None:
+        await at.configure()
+        await at.post("bob", "an answer from before", "ANSWER")
+        await start(at)
+        await choose(at, "bob")
+        await contribute(at, "bob", "a contribution")
+        assert (await at.store.preview_answer(at.board, "bob")).source == "contribution"
+        await at.post("carol", "an answer", "ANSWER")
+        preview = await at.store.preview_answer(at.board, "bob")
+        assert (preview.source, preview.text) == ("answer", "an answer")
+
+    async def test_I29_I33_I34_any_calls_move_a_run_as_declared(self, at: Table, clock: HandClock) -> None:
+        rng = random.Random(35)
+        await start(at, strategy="coordinator", coordinator="erin", max_rounds=6, budget=Budget(steps=40))
+        before = await look(at)
+        for _ in range(300):
+            run = await look(at)
+            agent = rng.choice([*AGENTS, "erin", "alice"])
+            try:
+                match rng.randrange(8):
+                    case 0:
+                        await choose(at, rng.choice([*AGENTS, "mallory"]))
+                    case 1:
+                        await at.store.ask_coordinator(at.board, run.number, run.stamp, "next?")
+                    case 2 | 3:
+                        await contribute(at, agent, rng.choice(["same", str(rng.random())]))
+                    case 4 | 5:
+                        name = rng.choice([*AGENTS, "mallory"])
+                        decision = rng.choice(
+                            [None, Decision(False, name), Decision(rng.random() < 0.1, name)]
+                        )
+                        await at.store.decide_run(at.board, agent, 0, 0, decision, "raw")
+                    case 6:
+                        clock.advance(rng.choice([1, 400]))
+                        await at.store.sweep_runs()
+                    case _:
+                        await at.store.offer_turn(at.board, agent, 0, rng.random())
+            except (Conflict, Refused, InvalidInput):
+                pass
+            now = await look(at)
+            assert now.state is before.state or now.state in RUN_MOVES[before.state]
+            assert now.round <= now.max_rounds
+            assert now.round - before.round in (0, 1)
+            assert now.spent.steps >= before.spent.steps
+            assert all(turn.agent in (*AGENTS, "erin", "alice") for turn in now.turns)
+            before = now
+        assert before.round > 0
+
+    async def test_two_who_choose_at_once_give_one_round(self, at: Table) -> None:
+        run = await start(at)
+        chosen = [Chosen({name: ""}, "round-robin") for name in AGENTS]
+        made = await asyncio.gather(
+            *(at.store.choose_turns(at.board, run.number, run.stamp, one) for one in chosen)
+        )
+        assert {made_.round for made_ in made} == {1}
+        assert len((await look(at)).turns) == 1
