@@ -14,6 +14,7 @@ from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
 
 GROWING = {
     *("item", "item_version", "event", "edge", "debate", "debate_critique", "obligation", "vote"),
+    *("task", "task_after", "task_attempt", "run_turn"),
     *("idempotency", "finding", "endorsement", "key_part", "outbox"),
 }
 WHOLE = {
@@ -25,8 +26,9 @@ WHOLE = {
     "protected_figures_visible",
     "pressure_causes",
     "held_on_account",
+    *("task_last", "tasks_over"),
 }
-"""Count or list all of what waits for the index or may not leave."""
+"""Count or list all of what waits for the index or may not leave, or count up to a bound."""
 
 
 def statements() -> list[str]:

@@ -444,7 +444,8 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
     shown.sort(
         key=lambda task: (not task.ready, task.state is not TaskState.PENDING, -task.priority, task.number)
     )
-    over = {TaskState(state): count for state, count in (yield sql("tasks_over"), (row.no,))}
+    ended = yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS)
+    over = {TaskState(state): count for state, count in ended if count}
     return Agenda(
         tasks=tuple(shown[:limit]),
         total=total,

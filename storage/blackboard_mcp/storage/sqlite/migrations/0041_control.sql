@@ -48,6 +48,7 @@ CREATE TABLE task (
 CREATE INDEX task_next ON task(board, worker, skill, priority DESC, number)
     WHERE state = 'PENDING' AND blockers = 0;
 CREATE INDEX task_open ON task(board, state, priority DESC, number) WHERE state NOT IN ('COMPLETED', 'CANCELLED');
+CREATE INDEX task_over ON task(board, state) WHERE state IN ('COMPLETED', 'CANCELLED');
 CREATE INDEX task_held ON task(board, holder, number) WHERE state IN ('RUNNING', 'WAITING');
 CREATE INDEX task_lapses ON task(until) WHERE state IN ('RUNNING', 'WAITING');
 CREATE INDEX task_waiting ON task(board, number) WHERE state = 'WAITING';

@@ -10,8 +10,14 @@ SELECT count(*) FROM (SELECT 1 FROM task INDEXED BY task_open
                       WHERE board = ?1 AND state NOT IN ('COMPLETED', 'CANCELLED') LIMIT ?2);
 
 -- name: tasks_over
--- How many tasks of a board are over, by state.
-SELECT state, count(*) FROM task WHERE board = ?1 AND state IN ('COMPLETED', 'CANCELLED') GROUP BY state;
+-- How many tasks of a board are over, by state, up to ?2 each.
+SELECT 'COMPLETED', count(*) FROM (
+    SELECT 1 FROM task INDEXED BY task_over WHERE board = ?1 AND state = 'COMPLETED'
+      AND state IN ('COMPLETED', 'CANCELLED') LIMIT ?2)
+UNION ALL
+SELECT 'CANCELLED', count(*) FROM (
+    SELECT 1 FROM task INDEXED BY task_over WHERE board = ?1 AND state = 'CANCELLED'
+      AND state IN ('COMPLETED', 'CANCELLED') LIMIT ?2);
 
 -- name: task_add
 -- A new task.
@@ -51,7 +57,7 @@ DELETE FROM task_after WHERE board = ?1 AND task = ?2;
 -- name: after_of
 -- What tasks (a JSON list) come after, with state and holder of each.
 SELECT a.task, a.after_task, t.state, t.holder FROM task_after a
-JOIN task t ON t.board = a.board AND t.number = a.after_task
+CROSS JOIN task t ON t.board = a.board AND t.number = a.after_task
 WHERE a.board = ?1 AND a.task IN (SELECT value FROM json_each(?2)) ORDER BY a.task, a.after_task;
 
 -- name: before_of
@@ -71,10 +77,10 @@ RETURNING number, blockers, worker, state;
 -- A task that comes after itself: everything that it comes after.
 WITH RECURSIVE up(n) AS (
     SELECT after_task FROM task_after WHERE board = ?1 AND task = ?2
-    UNION SELECT a.after_task FROM up JOIN task_after a ON a.board = ?1 AND a.task = up.n
+    UNION SELECT a.after_task FROM up CROSS JOIN task_after a NOT INDEXED ON a.board = ?1 AND a.task = up.n
 )
-SELECT a.task, a.after_task FROM task_after a
-WHERE a.board = ?1 AND a.task IN (SELECT n FROM up) AND EXISTS (SELECT 1 FROM up WHERE n = ?2);
+SELECT a.task, a.after_task FROM up CROSS JOIN task_after a NOT INDEXED ON a.board = ?1 AND a.task = up.n
+WHERE EXISTS (SELECT 1 FROM up WHERE n = ?2);
 
 -- name: attempt_add
 -- An attempt at a task ended.
@@ -121,10 +127,12 @@ WHERE board = ?1 AND state = ?2 AND state NOT IN ('COMPLETED', 'CANCELLED')
 ORDER BY priority DESC, number LIMIT ?3;
 
 -- name: tasks_bound
--- The task that is held for a worker, or for a trigger.
-SELECT number, holder, lease, until FROM task
-WHERE board = ?1 AND state IN ('RUNNING', 'WAITING')
-  AND ((?2 <> '' AND worker = ?2) OR (?3 <> '' AND trigger_if = ?3)) AND number <> ?4;
+-- The task other than ?4 that is held for a worker, or for a trigger.
+SELECT number, holder, lease, until FROM task INDEXED BY task_worker
+WHERE board = ?1 AND worker = ?2 AND worker <> '' AND state IN ('RUNNING', 'WAITING') AND number <> ?4
+UNION ALL
+SELECT number, holder, lease, until FROM task INDEXED BY task_trigger
+WHERE board = ?1 AND trigger_if = ?3 AND trigger_if <> '' AND state IN ('RUNNING', 'WAITING') AND number <> ?4;
 
 -- name: tasks_lapsing
 -- Held tasks of a board whose lease ended by ?2, the longest ago first.
@@ -175,9 +183,9 @@ SELECT name, last_seen FROM agent WHERE board = ?1 AND name IN (SELECT value FRO
 -- name: results_before
 -- The results of the tasks that a task comes after: number, title, item and the beginning of its text.
 SELECT t.number, t.title, i.number, i.type, substr(i.text, 1, ?3) FROM task_after a
-JOIN task t ON t.board = a.board AND t.number = a.after_task
+CROSS JOIN task t ON t.board = a.board AND t.number = a.after_task
 LEFT JOIN item i ON i.board = t.board AND i.number = t.result AND t.result > 0 AND VISIBLE(i.owner, ?4)
-WHERE a.board = ?1 AND a.task = ?2 ORDER BY t.number;
+WHERE a.board = ?1 AND a.task = ?2 ORDER BY a.after_task;
 
 -- name: item_types
 -- The types of items by number (a JSON list).
