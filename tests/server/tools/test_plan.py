@@ -9,6 +9,7 @@ from typing import Any
 
 import boards
 import pytest
+from patience import PATIENCE, WOKEN
 
 mode, both = boards.mode, boards.both
 
@@ -83,6 +84,33 @@ async def test_who_waits_gets_what_becomes_ready(board: Any, mode: str) -> None:
     await asyncio.sleep(0)
     await ann.do("claim", op="done", text="Nine.")
     assert (await waiting)["id"] == "T-2"
+
+
+async def test_a_wait_for_reserved_paths_tries_once_until_they_are_free(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, ben, cyd = await board.join("ann", "ben", "cyd")
+    await ann.do("plan", items=[{"title": "one", "paths": ["file:a/x"]}])
+    held = await cyd.do("claim", paths=["file:a/*"])
+    store, parked, tries = board.opened.store, asyncio.Event(), 0
+    taking, waiting = store.take_task, store.wait_for_change
+
+    async def count(*args: Any, **more: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        return await taking(*args, **more)
+
+    async def tell(*args: Any, **more: Any) -> Any:
+        parked.set()
+        return await waiting(*args, **more)
+
+    monkeypatch.setattr(store, "take_task", count)
+    monkeypatch.setattr(store, "wait_for_change", tell)
+    waits = asyncio.create_task(ben.do("claim", seconds=50))
+    await asyncio.wait_for(parked.wait(), PATIENCE)
+    assert tries <= 2
+    await cyd.do("claim", lease=held["lease"], op="release")
+    assert (await asyncio.wait_for(waits, WOKEN))["id"] == "T-1"
 
 
 @both

@@ -156,13 +156,16 @@ class Tasks:
         store = self._board.store
         seen = store.changes()
         taken = await self._take(name, agent, number, wanted, paths, lease_seconds, once)
+        tried = -1
         while taken is None and (now := loop.time()) < deadline:
             async with self._gates.setdefault(name, asyncio.Lock()):
                 # Whoever waits longest looks first; the others see what it left.
                 prospect = await store.prospect(name, agent, wanted)
-                if prospect.ready or self._is_due(prospect):
+                # A ready task whose paths others reserve cannot be taken before something changes.
+                if (prospect.ready and prospect.seq != tried) or self._is_due(prospect):
                     taken = await self._take(name, agent, number, wanted, paths, lease_seconds, once)
-                    if taken is not None or prospect.ready:
+                    tried = prospect.seq
+                    if taken is not None:
                         continue
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
