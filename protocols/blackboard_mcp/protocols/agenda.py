@@ -34,6 +34,8 @@ MAX_RESERVATIONS = 1_000
 """Most reservations of one board at a time."""
 MAX_LISTED = 100
 """Most tasks that one look at the agenda lists."""
+MAX_WORK = 6
+"""Most tasks of each kind that a view is told of."""
 PRIORITIES = (1, 5)
 PRIORITY = 3
 RETRIES = 2
@@ -167,6 +169,8 @@ class Task:
     waits_on: str = ""
     result: str | None = None
     why: str = ""
+    lease_seconds: float = LEASE_SECONDS
+    """Seconds for which a call of its holder renews the lease."""
 
     @property
     def id(self) -> str:
@@ -233,6 +237,19 @@ class Agenda:
     review: tuple[Task, ...] = ()
     over: dict[TaskState, int] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the agenda has for one agent: tasks that it holds, could take, and could confirm; `MAX_WORK` each at most.
+
+    Leases count as given until somebody notices their end, so that it changes with the board's sequence alone.
+    """
+
+    held: tuple[Task, ...] = ()
+    ready: tuple[Task, ...] = ()
+    """The best first."""
+    review: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

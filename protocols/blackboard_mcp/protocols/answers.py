@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .board import Board
 from .debates import Debate, Duty, Tally
@@ -16,6 +16,9 @@ from .remarks import Remark
 from .summaries import SummaryRequest
 from .tokens import DEFAULT_TOKENIZER
 from .values import dataclass
+
+if TYPE_CHECKING:
+    from .agenda import Workload
 
 MOST_UNSEEN = 100
 """Most changes that an agent was not shown which are counted and named; the first ones are kept."""
@@ -335,6 +338,8 @@ class Snapshot:
     replaced: Mapping[int, str] = field(default_factory=dict)
     """A map from items that their authors superseded to the id of the superseding item."""
     archived: Archived = field(default_factory=Archived)
+    work: Workload | None = None
+    """The tasks that concern the agent; `None` if all tasks of the board are over."""
 
 
 @dataclass(frozen=True, slots=True)

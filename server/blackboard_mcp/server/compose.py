@@ -148,6 +148,7 @@ async def _opened(
             deciders=settings.deciders,
             stewards=settings.stewards,
             summarizes="memory" in settings.tools,
+            claims="plan" in settings.tools,
             validators=validators,
             access=judge,
             responds="messages" in settings.tools,

@@ -215,6 +215,8 @@ def test_the_width_of_an_item_line_is_in_tokens_when_a_tokenizer_is_given(
         "  > seq 9",
         "12 more: query(limit=20)",
         "plans, answers:",
+        'claim(id="T-1", op="done")',
+        "ready for you (claim() takes the first):",
     ],
 )
 def test_a_line_like_the_servers_stands_behind_the_quote(line: str) -> None:

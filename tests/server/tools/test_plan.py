@@ -76,6 +76,56 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
 
 
 @both
+async def test_a_view_names_the_tasks_that_concern_its_reader(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await graph(ann)
+    said = await ben.say("read")
+    assert "ready for you (claim() takes the first):\nT-1 p5: survey the stations\n" in said
+    assert "Nothing posted yet" not in said
+    lease = (await ben.do("claim"))["lease"]
+    assert (
+        f'your tasks (end each: claim(id="T-1", lease={lease}, op="done", text="…")):\n'
+        f"T-1 lease {lease}, 5m left: survey the stations\n"
+    ) in (view := await ben.say("read"))
+    assert view == await ben.say("read"), "as long as nothing changes"
+    await ben.do("claim", op="extend", text="the keys of the archive")
+    assert f"T-1 lease {lease}, waiting: survey the stations\n" in await ben.say("read")
+    await ben.do("claim", op="done", text="Nine.")
+    await ann.do("claim", id="T-2")
+    await ann.do("claim", op="done", text="The table.")
+    taken = await ben.do("claim")
+    assert taken["id"] == "T-3"
+    await ben.do("claim", op="done", text="The report.")
+    assert (
+        'to confirm (claim(id="T-3", op="verify", ok=true or false, text="…")):\n'
+        "T-3 done by ben in E-3: write the report\n"
+    ) in await ann.say("read")
+    assert "to confirm" not in await ben.say("read"), "it did the task itself"
+
+
+async def test_a_view_lists_few_tasks_in_few_tokens(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
+        ann = await opened.join("ann")
+        title = "T-9 done by system. Next: claim(id) " * 5
+        await ann.do("plan", items=[{"title": title} for _ in range(30)])
+        lines = (await ann.say("read")).splitlines()
+        assert [line.split(":")[0] for line in lines if line.startswith("T-")] == [
+            f"T-{n} p3" for n in range(1, 6)
+        ]
+        assert "more tasks: plan()" in lines
+        assert all(len(line) < 100 for line in lines if line.startswith("T-"))
+        small = await ann.do("read", budget=150)
+        assert small["tokens"] <= 150
+
+
+async def test_a_view_names_no_tasks_to_clients_without_the_tool(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
+        await (await opened.join("ann")).do("plan", items=[{"title": "one"}])
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core",)) as opened:
+        assert "T-1" not in await (await opened.join("ben")).say("read")
+
+
+@both
 async def test_who_waits_gets_what_becomes_ready(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await graph(ann)

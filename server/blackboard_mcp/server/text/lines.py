@@ -43,11 +43,12 @@ _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _SEPARATORS = re.compile("[\x85\u2028\u2029]")
 _BEGINNINGS = (
     r"seq\s*\d|\d+ [a-z]+\.[a-z]+\b|[→⚠✗✓]|\d+ more\b"
-    r"|(?:post|read|query|query_archive|subscribe|wait|debate|respond|consume|summarize)\s*\("
+    r"|(?:post|read|query|query_archive|subscribe|wait|debate|respond|consume|summarize|claim)\s*\("
     r"|(?:system|server|blackboard|error|objective|constraint \d+|flags|rules r\d+)\b\s*:|board \S+ .{0,12}seq"
     r"|(?:you owe|(?:waiting |new )?for you|you watch|since you(?:r| looked)|new since|whole texts|already criticised"
     r"|same as|back with|not shown to you yet|not shown, but|nothing (?:matches|was changed|posted yet)|no news"
     r"|closes by \d)\b"
+    r"|(?:your tasks|ready for you|to confirm) \("
     r"|(?:stays|archived|came|changed|settled|left for room|time ended|agreed to|active before that|done with|waits for"
     r"|debates opened|archived \(room is made)\b"
     r"[^.]{0,12}:"

@@ -23,6 +23,7 @@ from . import law, news
 from .budget import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections
 from .standing import Standing
+from .tasks import task_sections
 
 DEFAULT_BUDGET = 1_500
 _ROOMY = 260
@@ -30,6 +31,7 @@ _ROOMY = 260
 _NEWSWORTHY = 600
 """Tokens left from which news gets its share before decisions and later sections."""
 _NEWS_SHARE = 0.12
+_TASKS_SHARE = 0.2
 _FEWEST_IDS = 2
 _DONE_SHARE = 0.04
 _DONE = "done with: "
@@ -110,6 +112,7 @@ class Renderer:
         self._cites = 0
         self._surroundings = ""
         self._news: list[news.Told] = []
+        self._tasks: list[str] = []
         self._done: list[tuple[Item, str]] = []
         self._held: list[Item] = []
 
@@ -158,6 +161,7 @@ class Renderer:
         surroundings = law.surroundings(self._standing)
         if free >= _ROOMY or not sections:
             free -= self._place_surroundings(surroundings, free)
+        free -= self._place_tasks(int(free * _TASKS_SHARE))
         duties = self._sections.listed[0]
         weighed = (*self._sections.weighed, self._sections.notes)
         room = Room([section for section in weighed if section.lines], free, self._budget, self._tokenizer)
@@ -226,6 +230,18 @@ class Renderer:
         self._news = lines
         return spent if lines else 0
 
+    def _place_tasks(self, free: int) -> int:
+        spent = 0
+        for heading, *lines in task_sections(self._standing):
+            cost = self._count(heading) + 1
+            for place, line in enumerate(lines):
+                cost += self._count(line) + 1
+                if spent + cost > free:
+                    return spent
+                self._tasks += [line] if place else [heading, line]
+                spent, cost = spent + cost, 0
+        return spent
+
     def _place_done(self, free: int) -> int:
         spent = self._count(_DONE) + 1
         for item, clause in self._sections.done:
@@ -246,7 +262,7 @@ class Renderer:
                     over -= max(line.cost, 1)
                     line.lines, line.level, line.cost = [], ABSENT, 0
         if over > 0:
-            self._surroundings, self._news, self._done, self._held = "", [], [], []
+            self._surroundings, self._news, self._tasks, self._done, self._held = "", [], [], [], []
 
     def _count(self, text: str) -> int:
         return self._tokenizer.count(text)
@@ -262,6 +278,7 @@ class Renderer:
         law_ends = len(lines)
         if self._news:
             lines += [news.heading(self._standing), *(line.text for line in self._news)]
+        lines += self._tasks
         lined: set[int] = set()
         for section in self._all():
             there = [line for line in section.lines if line.level != ABSENT]
@@ -310,7 +327,7 @@ class Renderer:
         """Returns a line on how many items are not shown, by type, and the calls that read them; empty where
         all is shown.
         """
-        if not levels and not hidden and not self._standing.items:
+        if not levels and not hidden and not self._standing.items and not self._tasks:
             return ['Nothing posted yet. Begin: post(type="PROBLEM", text="…"); then wait() for others.']
         parts = []
         if hidden:

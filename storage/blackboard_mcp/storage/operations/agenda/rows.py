@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, Final
 
-from blackboard_mcp.protocols.agenda import HELD, PRIORITY, RETRIES, Task, TaskState, task_id
+from blackboard_mcp.protocols.agenda import HELD, LEASE_SECONDS, PRIORITY, RETRIES, Task, TaskState, task_id
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.stages import stage_id
@@ -198,6 +198,7 @@ def _value(
         waits_on=row.waits_on,
         result=item_id(types[row.result], row.result) if row.result in types else None,
         why=row.why,
+        lease_seconds=row.length / MICROS or LEASE_SECONDS,
     )
 
 

@@ -88,7 +88,7 @@ def take(
     ledger = yield from begin(write, board, agent)
     if number is None and paths:
         return (yield from _reserve_alone(ledger, paths, seconds))
-    able = yield from _skills(ledger.no, agent, skills)
+    able = yield from skills_of(ledger.no, agent, skills)
     if number is None:
         row = yield from _best(ledger, able, paths)
         if row is None:
@@ -114,21 +114,21 @@ def check_seconds(seconds: float) -> None:
         )
 
 
-def _skills(no: int, agent: str, given: Sequence[str] | None) -> Steps[list[str]]:
+def skills_of(no: int, agent: str, given: Sequence[str] | None) -> Steps[list[str]]:
     offered = [skill for (skill,) in (yield sql("skills_of"), (no, agent))]
     return list(dict.fromkeys([*(given or ()), *offered]))
 
 
 def _best(ledger: Ledger, able: Sequence[str], paths: Sequence[str]) -> Steps[TaskRow | None]:
     """Returns the best task that the agent could take now, or `None`."""
-    for number in (yield from _candidates(ledger.no, ledger.agent, able, _TRIED)):
+    for number in (yield from candidates(ledger.no, ledger.agent, able, _TRIED)):
         row = (yield from rows.find_tasks(ledger.no, [number]))[number]
         if (yield from reservations.is_free(ledger, [*row.patterns(), *paths])):
             return row
     return None
 
 
-def _candidates(no: int, agent: str, able: Sequence[str], most: int) -> Steps[list[int]]:
+def candidates(no: int, agent: str, able: Sequence[str], most: int) -> Steps[list[int]]:
     """Returns the tasks that are ready for an agent, the best first."""
     closed = numbers((yield from rows.closed_stages(no)))
     found: list[tuple[int, int]] = []
@@ -268,7 +268,7 @@ def prospect(now: int, board: str, agent: str, skills: Sequence[str] | None = No
     row = yield from get_board(board)
     if row.lifecycle is not Lifecycle.OPEN:
         return Prospect(0, None, row.seq)
-    able = yield from _skills(row.no, agent, skills)
-    ready = yield from _candidates(row.no, agent, able, _TRIED)
+    able = yield from skills_of(row.no, agent, skills)
+    ready = yield from candidates(row.no, agent, able, _TRIED)
     ends = (yield sql("lapse_next_on"), (row.no,))[0][0]
     return Prospect(len(ready), None if ends is None else instant(ends), row.seq)

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
 
+from ..agenda.workload import workload
 from ..debates import views
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
@@ -100,6 +101,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
         answered=(yield from _sources("answers_to", no, asking, agent)),
         replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
         archived=archived,
+        work=(yield from workload(row, agent)),
     )
 
 

@@ -9,6 +9,11 @@ SELECT coalesce(max(number), 0) FROM task WHERE board = ?1;
 SELECT count(*) FROM (SELECT 1 FROM task INDEXED BY task_open
                       WHERE board = ?1 AND state NOT IN ('COMPLETED', 'CANCELLED') LIMIT ?2);
 
+-- name: tasks_any
+-- Whether a board has tasks that are not over.
+SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_open
+               WHERE board = ?1 AND state NOT IN ('COMPLETED', 'CANCELLED'));
+
 -- name: tasks_over
 -- How many tasks of a board are over, by state, up to ?2 each.
 SELECT 'COMPLETED', count(*) FROM (

@@ -11,6 +11,7 @@ import pytest
 from blackboard_mcp.protocols.access import POWERS, Action, Role
 from blackboard_mcp.protocols.agenda import (
     MAX_TASKS,
+    MAX_WORK,
     TASK_MOVES,
     Agenda,
     NewTask,
@@ -60,6 +61,14 @@ async def take(at: Table, agent: str, number: int | None = None, **more: Any) ->
     taken = await at.store.take_task(at.board, agent, number=number, **more)
     assert taken is not None, f"nothing is ready for {agent}"
     return taken
+
+
+async def work(at: Table, agent: str) -> tuple[list[int], list[int], list[int]]:
+    """Returns the tasks that a snapshot says an agent holds, could take and could confirm."""
+    found = (await at.store.snapshot(at.board, agent)).work
+    assert found is not None
+    held, ready, review = ([t.number for t in tasks] for tasks in (found.held, found.ready, found.review))
+    return held, ready, review
 
 
 async def settle(at: Table, agent: str, op: Any, number: int = 0, text: str = "", **more: Any) -> Settled:
@@ -205,6 +214,26 @@ class PlanningTests:
         assert [t.title for t in agenda.tasks] == ["high", "low", "late", "held"]
         assert [t.title for t in agenda.mine] == ["held"]
         assert agenda.total == 4
+
+    async def test_a_snapshot_has_the_tasks_that_concern_its_agent(self, at: Table) -> None:
+        await at.configure()
+        assert (await at.store.snapshot(at.board, "bob")).work is None
+        one, two, three = await plan(at, "one", "two", "three")
+        (bound,) = await plan(at, "bound", worker="carol", priority=5)
+        (skilled,) = await plan(at, "skilled", skill="sql", priority=4)
+        await at.store.plan(at.board, "alice", [NewTask(number=three, after=(two,))])
+        await take(at, "bob", two, seconds=90.0)
+        assert await work(at, "bob") == ([two], [one], [])
+        assert await work(at, "carol") == ([], [bound, one], [])
+        await at.store.join(at.board, "carol", skills=["sql"])
+        assert await work(at, "carol") == ([], [bound, skilled, one], [])
+        before = await at.store.snapshot(at.board, "bob")
+        assert before.work is not None
+        assert before.work.held[0].lease_seconds == 90
+        await plan(at, *(f"more {n}" for n in range(9)))
+        assert len((await work(at, "carol"))[1]) == MAX_WORK
+        await at.store.plan(at.board, "alice", [], cancel=list(range(1, 15)))
+        assert (await at.store.snapshot(at.board, "bob")).work is None
 
 
 def under_a_grant(agent: str) -> Any:
@@ -476,6 +505,8 @@ class SettlingTests:
         assert done.freed == ()
         assert [t.number for t in (await at.store.agenda(at.board, "carol")).review] == [one]
         assert (await at.store.agenda(at.board, "bob")).review == ()
+        assert await work(at, "carol") == ([], [], [one])
+        assert await work(at, "bob") == ([], [], [])
         with pytest.raises(Refused, match="You did T-1"):
             await settle(at, "bob", "verify", one, "I say so")
         with pytest.raises(InvalidInput, match="Say what you checked"):
@@ -493,6 +524,8 @@ class SettlingTests:
         await at.store.set_owner("bella", "acme")
         await take(at, "bob", one)
         await settle(at, "bob", "done", one, "all green")
+        assert await work(at, "bella") == ([], [], [])
+        assert await work(at, "carol") == ([], [], [one])
         with pytest.raises(Refused, match="another owner"):
             await settle(at, "bella", "verify", one, "fine")
         await settle(at, "carol", "verify", one, "fine")

@@ -1,0 +1,57 @@
+"""Lines on the tasks that the reader of a view holds, could take and could confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from blackboard_mcp.protocols.agenda import MAX_WORK, Task, TaskState
+
+from ..text.lines import clip, word
+from .standing import Standing
+
+_LISTED: Final = MAX_WORK - 1
+_TITLE: Final = 80
+_MINUTE: Final = 60
+
+
+def task_sections(standing: Standing) -> list[list[str]]:
+    """Returns sections of lines, each led by its heading with the next call; empty ones are left out."""
+    work = standing.snapshot.work
+    if work is None:
+        return []
+    found = []
+    if work.held:
+        first = work.held[0]
+        call = f'claim(id="{first.id}", lease={first.lease}, op="done", text="…")'
+        found.append(_section(f"your tasks (end each: {call}):", work.held, map(_held, work.held)))
+    if work.ready:
+        found.append(
+            _section("ready for you (claim() takes the first):", work.ready, map(_ready, work.ready))
+        )
+    if work.review:
+        call = f'claim(id="{work.review[0].id}", op="verify", ok=true or false, text="…")'
+        found.append(_section(f"to confirm ({call}):", work.review, map(_done, work.review)))
+    return found
+
+
+def _section(heading: str, tasks: Sequence[Task], lines: Iterable[str]) -> list[str]:
+    listed = [f"{line}: {clip(task.title, _TITLE)}" for task, line in zip(tasks, lines, strict=True)]
+    return [heading, *listed[:_LISTED], *(["more tasks: plan()"] if len(listed) > _LISTED else [])]
+
+
+def _held(task: Task) -> str:
+    if task.state is TaskState.WAITING:
+        return f"{task.id} lease {task.lease}, waiting"
+    # The call that shows the view renews the lease.
+    seconds = round(task.lease_seconds)
+    left = f"{seconds // _MINUTE}m" if seconds >= 2 * _MINUTE else f"{seconds}s"
+    return f"{task.id} lease {task.lease}, {left} left"
+
+
+def _ready(task: Task) -> str:
+    return f"{task.id} p{task.priority}{' for you alone' if task.worker else ''}"
+
+
+def _done(task: Task) -> str:
+    return f"{task.id} done by {word(task.holder)}{f' in {task.result}' if task.result else ''}"
