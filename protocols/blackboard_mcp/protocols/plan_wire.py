@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .agenda import Attempt, Input, Reservation, Task, TaskState, task_id
+from .agenda import Agenda, Attempt, Input, Reservation, Task, TaskState, task_id
 from .stages import stage_id
 
 
@@ -125,6 +125,18 @@ def wire_task(task: Task) -> WireTask:
         waits_on=task.waits_on or None,
         result=task.result,
         why=task.why,
+    )
+
+
+def wire_agenda(agenda: Agenda) -> PlanAnswer:
+    """Returns the agenda as structured results show it."""
+    return PlanAnswer(
+        items=[wire_task(task) for task in agenda.tasks],
+        total=agenda.total,
+        mine=[task.id for task in agenda.mine],
+        review=[task.id for task in agenda.review],
+        reservations=[wire_reservation(held) for held in agenda.reservations],
+        seq=agenda.seq,
     )
 
 

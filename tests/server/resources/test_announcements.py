@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import boards
@@ -80,8 +81,14 @@ Step = tuple[str, Callable[[], Awaitable[Any]], str]
 
 
 async def test_I21_every_resource_whose_content_changed_is_announced_and_no_list_it_does_not_touch(
-    board: Any,
+    tmp_path: Path,
 ) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "admin", "plan")) as board:
+        await announce_each(board)
+
+
+async def announce_each(board: Any) -> None:
+    """Takes steps of every kind, and checks what is announced after each."""
     alice, bob, carol = await board.join("alice", "bob", "carol", mode=boards.MODERN)
     await board.announcing()
     await alice.post("the beginning")  # F-1
@@ -125,6 +132,8 @@ async def test_I21_every_resource_whose_content_changed_is_announced_and_no_list
             lambda: carol.post("mine", visibility="private"),
             "agenda constraints answer core",
         ),
+        ("a task", lambda: bob.do("plan", items=[{"title": "x"}]), "constraints hot-issues answer core"),
+        ("its holder", lambda: alice.do("claim"), "constraints hot-issues answer core"),
         ("the plan is done", lambda: alice.post(id="P-3", status="RESOLVED"), "constraints answer core"),
     ]
     try:

@@ -98,6 +98,29 @@ async def test_every_resource_reads_as_text_and_as_json(board: Any, mode: str) -
     assert len(text["/events"].splitlines()) == 10
 
 
+@both
+async def test_the_agenda_lists_tasks_before_plan_items(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "plan")) as opened:
+        alice, bob = await opened.join("alice", "bob")
+        await alice.post("Buy a fan.", "PLAN")
+        assert await bob.resource("board://main/agenda") == "P-1 plan by alice 0s !3: Buy a fan."
+        await alice.do("plan", items=[{"title": "measure", "paths": ["key:log"]}, {"title": "cool"}])
+        lease = (await alice.do("claim"))["lease"]
+        assert (await bob.resource("board://main/agenda")).splitlines() == [
+            "ready (claim() takes the first that is for you):",
+            "T-2 ready · p3: cool",
+            "others:",
+            "T-1 RUNNING by alice, 5m left · p3: measure",
+            "plan items:",
+            "P-1 plan by alice 0s !3: Buy a fan.",
+        ]
+        facts = await alice.facts("board://main/agenda.json")
+        told = [(t["id"], t["state"], t["ready"], t["lease"]) for t in facts["tasks"]]
+        assert told == [("T-2", "PENDING", True, 0), ("T-1", "RUNNING", False, lease)]
+        assert (facts["mine"], facts["total"], facts["reservations"][0]["agent"]) == (["T-1"], 2, "alice")
+        assert [i["id"] for i in facts["items"]] == ["P-1"]
+
+
 async def test_what_is_private_is_in_no_resource_of_another(board: Any) -> None:
     alice, bob = await furnish(board)
     for section in (*SECTIONS, "/view/alice", "/items/F-1", "/items/F-1/explain", "/events"):

@@ -50,6 +50,8 @@ _DEBATES: Final = frozenset(
     {EventType.DEBATE_OPENED, EventType.DEBATE_JOINED, EventType.DEBATE_CLOSED, EventType.BOARD_CREATED}
 )
 """Events that also change how other items are shown: the rest of the debate, which they do not name."""
+_OF_TASKS: Final = ("plan.", "claim.")
+"""How the names of events about tasks and leases begin."""
 _TYPES: Final = {letter: type_ for type_, letter in LETTERS.items()}
 
 
@@ -62,6 +64,7 @@ class Changed:
     types: set[ItemType] = field(default_factory=set)
     core: bool = False
     agents: bool = False
+    tasks: bool = False
     every_item: bool = False
     everything: bool = False
 
@@ -76,6 +79,7 @@ class Changed:
                 changed.types.add(event.type)
             changed.core = changed.core or event.event is EventType.CORE_CHANGED
             changed.agents = changed.agents or event.agent != SYSTEM or event.event is EventType.SKILL_ENDED
+            changed.tasks = changed.tasks or event.event.startswith(_OF_TASKS)
             changed.every_item = changed.every_item or event.event in _DEBATES
             changed.everything = changed.everything or event.event is EventType.BOARD_CREATED
         return changed
@@ -109,6 +113,7 @@ class Changed:
             return (
                 _LISTS[section] in self.types
                 or (section == "constraints" and self.core)
+                or (section == "agenda" and self.tasks)
                 or (section != "answer" and self.every_item)
             )
         return bool(self.numbers) if section in _OF_ITEMS else True

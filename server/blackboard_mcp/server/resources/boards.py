@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.keys import parse_listing
-from blackboard_mcp.protocols.late_models import run_wire, version_wire, wire
+from blackboard_mcp.protocols.late_models import plan_wire, run_wire, version_wire, wire
 from pydantic import Field
 
 from ..access.needs import READS
@@ -25,6 +25,7 @@ from ..answers import statistics as figures
 from ..answers.explanations import wire_explained
 from ..answers.participants import said_of
 from ..answers.rendering import FOOTER_TOKENS, Rendering
+from ..answers.tasks import agenda_lines
 from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
 from ..mcp.server import BoardServer
 from ..plugins.protocols import Protocols
@@ -69,7 +70,7 @@ class Resources:
             "": (self._overview, "The board: figures, core, and where to look next"),
             "/core": (self._core, "Objective, constraints in order, flags: never pruned"),
             "/working": (self._working, "Live items, newest first"),
-            "/agenda": (self._agenda, "Plan items, most important first"),
+            "/agenda": (self._agenda, "Tasks, ready ones first; then PLAN items, most important first"),
             "/threads": (self._threads, "Conversations and debates"),
             "/agents": (self._agents, "Who takes part"),
             "/constraints": (self._constraints, "Active constraints, verbatim"),
@@ -320,7 +321,16 @@ class Resources:
         page = await self._items(agent, board, types=(ItemType.PLAN,))
         page = replace(page, items=tuple(sorted(page.items, key=lambda i: (-i.importance, i.number))))
         lines = [self._lines(page.items, "no plan items"), *self._more(page)]
-        return "\n".join(lines), lambda: self._page(page)
+        planned = await self._board.store.agenda(board, agent)
+        if self._board.claims and planned.total:
+            tasks = agenda_lines(planned, agent, self._say.now())
+            lines = [*tasks, "plan items:", *lines] if page.items else tasks
+
+        def facts() -> dict[str, Any]:
+            told = plan_wire.wire_agenda(planned).model_dump(mode="json")
+            return {**told, "tasks": told["items"], **self._page(page)}
+
+        return "\n".join(lines), facts
 
     async def _constraints(self, agent: str, board: str) -> Facts:
         core = (await self._board.board(agent, board)).core

@@ -163,14 +163,7 @@ class PlanTools:
         text = "\n".join(agenda_lines(agenda, caller.agent, self._say.now()))
         return Answer(
             self._say.with_footer(text, agenda.seq, attention),
-            lambda: plan_wire.PlanAnswer(
-                items=[plan_wire.wire_task(task) for task in agenda.tasks],
-                total=agenda.total,
-                mine=[task.id for task in agenda.mine],
-                review=[task.id for task in agenda.review],
-                reservations=[plan_wire.wire_reservation(held) for held in agenda.reservations],
-                seq=agenda.seq,
-            ),
+            lambda: plan_wire.wire_agenda(agenda),
         )
 
     async def _explain(self, caller: Caller, board: str | None, why: str) -> Answer:

@@ -133,7 +133,7 @@ class Blackboard:
         self.access = AccessJudge(AccessPolicies()) if access is None else access
         self.validation = Validation(store, self.validators, config, tokenizers)
         self._summarizes = summarizes
-        self._claims = claims
+        self.claims = claims
         self._responds = responds
         self.looks = Looks(activity)
         self._reader = ItemReader(store, self.looks, activity)
@@ -457,7 +457,7 @@ class Blackboard:
         snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
-        if not self._claims:
+        if not self.claims:
             snapshot = replace(snapshot, work=None)
         render = partial(
             render_view,
