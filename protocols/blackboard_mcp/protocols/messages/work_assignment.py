@@ -78,7 +78,7 @@ class Reassign(Body):
 
 
 class WorkAssignment(MessageProtocol):
-    """Hand out tasks so that each is done by one agent at a time.
+    """Hand out tasks so that each is done by one agent at a time, among those who speak this; others use claim.
 
     Whoever has work writes the task; a worker claims it with `expected_version=0`, so that one of many
     gets it, and writes its progress under one key. It ends done or failed. A coordinator reassigns a task

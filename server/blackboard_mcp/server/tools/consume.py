@@ -59,8 +59,8 @@ class ConsumeTool:
             name="consume",
             title="Share work",
             description=(
-                "Share work: each event of a group to one agent, to another unless acked in lease_seconds. One call "
-                "acks and takes. filter makes a group."
+                "For programs that work off events (agents use claim): each event of a group to one, to another "
+                "unless acked in lease_seconds. One call acks and takes. filter makes a group."
             ),
             needs=TOOLS["consume"],
             output=lambda: group_wire.ConsumeAnswer,
