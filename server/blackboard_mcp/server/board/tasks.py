@@ -1,0 +1,113 @@
+"""Planning tasks and taking them, as calls for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.agenda import SettleOp
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer
+
+from .calls import Calls
+from .durable import POLL_SECONDS
+
+
+class Plans(Calls):
+    """Calls to plan tasks, to take them and to end them. A server needs `--tools core,plan` for them."""
+
+    async def plan(
+        self,
+        items: Sequence[Mapping[str, Any]] = (),
+        *,
+        cancel: Sequence[str] = (),
+        why: str = "",
+        idempotency_key: str | None = None,
+    ) -> PlanAnswer:
+        """Plans tasks, changes those that have an `id`, and cancels others, all or nothing; returns these tasks.
+
+        An item has the fields of the tool `plan`, such as `{"title": "build", "after": ["$1"]}`, where `$1` is
+        the first item of the call. `why` is the reason of changes and cancellations.
+
+        Raises:
+            InvalidInput: there is nothing to do, a value is not allowed, or tasks come after each other in a circle.
+            UnknownReference: a named task does not exist.
+            Refused: the agent may not, or other tasks come after one that it cancels.
+            QuotaExceeded: too many tasks are open.
+        """
+        if not items and not cancel:
+            raise InvalidInput("Give items to plan, or tasks to cancel. Nothing was changed.")
+        given = {
+            "items": [dict(item) for item in items] or None,
+            "cancel": list(cancel) or None,
+            "why": why or None,
+        }
+        return await self._call("plan", given, PlanAnswer, once=idempotency_key)
+
+    async def agenda(self) -> PlanAnswer:
+        """Returns tasks that are not over, ready ones first, with those that the agent holds or could confirm."""
+        return await self._call("plan", {}, PlanAnswer)
+
+    async def claim(
+        self,
+        id: str | None = None,
+        *,
+        skills: Sequence[str] | None = None,
+        paths: Sequence[str] = (),
+        seconds: float = POLL_SECONDS,
+        lease_seconds: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> ClaimAnswer | None:
+        """Takes the named task, or the best that is ready; returns `None` if none was within `seconds` (0 to 50).
+
+        The agent holds the task until `lease_seconds` (300) after its last call. `skills` are in addition to those
+        that it offers. `paths` are reserved as well; without an `id` they are all that is taken.
+
+        Raises:
+            Conflict: another agent holds the task or a path.
+            Refused: the named task is not ready, or is for others.
+            UnknownReference: there is no such task.
+        """
+        given = {
+            "id": id,
+            "skills": None if skills is None else list(skills),
+            "paths": list(paths) or None,
+            "seconds": None if id or paths else seconds,
+            "lease_seconds": lease_seconds,
+        }
+        told = await self._call("claim", given, ClaimAnswer, once=idempotency_key)
+        return None if told.lease is None else told
+
+    async def settle(
+        self,
+        op: SettleOp,
+        id: str | None = None,
+        text: str = "",
+        *,
+        lease: int | None = None,
+        ok: bool | None = None,
+        cites: Sequence[str] = (),
+        paths: Sequence[str] = (),
+        lease_seconds: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> ClaimAnswer:
+        """Ends the agent's work on a task, extends its lease, or confirms another agent's; returns the task.
+
+        `op` is `done`, `fail`, `extend`, `release` or `verify`, as the tool `claim` has them. `lease` is the number
+        that `claim` returned; without it the agent's own lease is meant.
+
+        Raises:
+            Conflict: the lease is not valid any more.
+            Refused: the state of the task does not allow it.
+        """
+        given = {
+            "op": op,
+            "id": id,
+            "text": text or None,
+            "lease": lease,
+            "ok": ok,
+            "cites": list(cites) or None,
+            "paths": list(paths) or None,
+            "lease_seconds": lease_seconds,
+        }
+        return await self._call("claim", given, ClaimAnswer, once=idempotency_key)
