@@ -303,6 +303,21 @@ ARGUMENTS: dict[str, str] = {
     "join.interests": "up to 10 filters of events that interest you, see [events](events.md); all may read them",
     "join.leave": "`true`, or a note of up to 300 characters: ends your part. What you owe and watch is waived, and "
     "requests to you are declined",
+    "turn.text": "your contribution: it ends your turn, is posted as a LOG, and the call waits for your next turn",
+    "turn.decision": "the coordinator's: `{terminate, next_agent, instruction}`, as an object or as text with fences "
+    "and words around it; `strategy` changes it for the rounds that follow",
+    "turn.lease": "the lease of the turn that you end; an old one does nothing",
+    "turn.usage": "what the turn cost: `{tokens, cost}`, added to what the run has spent",
+    "turn.offer": "volunteers for the next round, where the strategy is `volunteer`; the highest goes first",
+    "turn.start": "starts a run: `problem`; `agents` (else whoever takes part); `strategy` (`round-robin`, `interest`, "
+    "`volunteer`, `coordinator`, `llm`, `choreography`, or one of the operator's), `fallback`; `max_rounds` (10); "
+    "`budget` (`steps`, `tokens`, `cost`, `seconds`); `coordinator`, `decider` (else who starts it) and their "
+    "instructions `coordinate` and `decide`; `sealed`; `idle_seconds`, after which a quiet run settles",
+    "turn.run": "a run, `run-2`; without it the newest",
+    "turn.seconds": "how long to wait for your turn, 0 to 50, 25 when left out",
+    "finalize.text": "the answer, posted as an ANSWER to the run's PROBLEM; without it nothing changes",
+    "finalize.cites": "items that the answer rests on, archived ones too",
+    "finalize.run": "a run, `run-2`; without it the newest",
     "plan.items": "up to 100 tasks: `title`, `text`, `after` (tasks that must be COMPLETED first: `T-3`, or `$1` for "
     "the first of this call), `skill` or `worker` (whom it is for), `priority` 1 to 5 (5 goes first, 3 unless given), "
     "`verify` (`true` or `agent`: another agent confirms it; `owner`: an agent of another owner), `retries` (2), "
@@ -394,6 +409,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         ),
         clock=None,
         protocols=protocol_classes.Protocols(),
+        conductor=None,
         gauge=None,
     )
     return compose.build_server(cast(compose.Installation, made))

@@ -116,6 +116,11 @@ WORDS: dict[str, list[Any]] = {
     "role": ["two\nlines", "x" * 161],
     "interests": [[{"sort": 1}], [{"type": "FAKT"}], [{}] * 11],
     "leave": ["x" * 301],
+    "decision": [{}, {"next_agent": 7}, {"terminate": "perhaps"}],  # in a run alone
+    "usage": [{"tokens": -1}, {"dollars": 1}],
+    "offer": [-0.1, 1.1],
+    "start": [{}, {"problem": ""}, {"problem": "x", "strategy": "guess"}, {"problem": "x", "max_rounds": 0}],
+    "run": ["", "1e3", "run-", "run-0", "T-1", "run-999999"],
     "why": ["", "F-1", "T-0", "x" * 2_001],
     "ok": [True, False],  # for op="verify" alone
     "cites": [["H"], ["F-1", "F-1"]],  # for op="done" and others alone

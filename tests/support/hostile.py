@@ -325,6 +325,8 @@ def base(tool: str, schema: Schema) -> dict[str, str]:
         "consume": {"group": '"g"', "filter": "{}"},
         "transaction": {"writes": '[{"text": "a write"}]'},
         "join": {"role": '"tester"'},
+        "turn": {"seconds": "0"},
+        "finalize": {"text": '"an answer"'},
         "plan": {"items": '[{"title": "a task"}]'},
         "claim": {"seconds": "0"},
         "request": {"to": '"ben"', "text": '"a question"'},

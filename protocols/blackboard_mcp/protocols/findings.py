@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 from .items import EdgeKind, ItemType
@@ -116,3 +117,18 @@ def _small(word: str, before: str, *, shouted: bool) -> str:
     if len(word) <= _SHORT and word.isupper() and not shouted:
         return word
     return word.lower()
+
+
+def had_by_one(texts: Iterable[tuple[str, str]], most: int) -> tuple[tuple[str, str], ...]:
+    """Returns the lines that only one agent's text has, each with the agent; at most `most`, in their order.
+
+    `texts` are pairs of agent and text. Lines are compared in their normal form.
+    """
+    lines: dict[str, tuple[str, str]] = {}
+    agents: dict[str, set[str]] = {}
+    for agent, text in texts:
+        for line in filter(None, map(str.strip, text.splitlines())):
+            form = normal_form(line)
+            lines.setdefault(form, (agent, line))
+            agents.setdefault(form, set()).add(agent)
+    return tuple(lines[form] for form in lines if len(agents[form]) == 1)[:most]

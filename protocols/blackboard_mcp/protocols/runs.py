@@ -29,6 +29,8 @@ MAX_MALFORMED = 3
 """Malformed decisions in a row after which the fallback strategy chooses."""
 TURN_SECONDS = 300.0
 """Seconds for which an agent has its turn after its last call; then the turn lapses."""
+MAX_ALONE = 50
+"""Lines of a sealed round that only one agent had and that are listed."""
 MAX_STALLS = 3
 """Rounds in a row that changed nothing, after which the run is stalled."""
 MAX_RESETS = 2
@@ -270,7 +272,10 @@ class RunStore(Protocol):
         ...
 
     async def ask_coordinator(self, board: str, run: int, stamp: int, instruction: str) -> Run:
-        """Gives the coordinator its turn to decide. Otherwise as `choose_turns`."""
+        """Gives the coordinator its turn to decide; with the strategy `llm` the server has it (agent `system`).
+
+        Otherwise as `choose_turns`.
+        """
         ...
 
     async def end_turn(
@@ -334,8 +339,8 @@ class RunStore(Protocol):
 
         Raises:
             UnknownReference: a cited item does not exist.
-            Refused: the agent is not the run's decider (or, if it names none, its starter), nor a steward; or the run
-                is finished.
+            Refused: the agent is not the run's decider (or, if it names none, its starter), nor a steward of the board;
+                or the run is finished. Once the decider let its turn lapse, stewards of all boards may answer too.
         """
         ...
 

@@ -33,9 +33,11 @@ from .pruning.policies import Policies
 from .pruning.pruner import Pruner
 from .pruning.summaries.writing import SummaryWriter
 from .settings.server import PREFIX, Settings, check_embedder, check_endpoint
+from .strategies.strategies import Strategies
 from .text.tokens import Tokenizers
 from .usecases.activity import Activity
 from .usecases.blackboard import Blackboard
+from .usecases.conducting import Conductor
 from .usecases.growth_meter import Gauge
 from .usecases.readiness import Readiness
 from .usecases.retention import Keeper
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from .http.auth.stored import StoredTokens
     from .mcp.callers import ConnectionInfo, Identify
     from .mcp.server import BoardServer
+    from .pruning.summaries.endpoint import ChatEndpoint
     from .tools.tool import Caller, ToolSet
     from .usecases.growth import Growth
 
@@ -79,6 +82,7 @@ class Installation:
     activity: Activity
     clock: Clock
     protocols: Protocols
+    conductor: Conductor
     gauge: Gauge | None = None
     """Measures the growth of the folder; `None` where the boards live in memory."""
 
@@ -116,6 +120,7 @@ async def _opened(
     policies = Policies(settings.policy)
     validators = Validators(settings.validator)
     protocols = Protocols(settings.protocol)
+    strategies = Strategies(settings.strategy, model=settings.summariser in ENDPOINTS)
     access = AccessPolicies(settings.access)
     judge = AccessJudge(access)
     config = settings.board_config(policies, validators.names, access)
@@ -132,11 +137,15 @@ async def _opened(
     try:
         tokenizers = Tokenizers(settings.tokenizer)
         archive = SearchableArchive(store, settings.index, holder, eager=eager_index, embedder=embedder)
-        writer = summary_writer(settings, store, tokenizers)
+        endpoint = chat_endpoint(settings)
+        writer = summary_writer(settings, store, tokenizers, endpoint)
         pruner = Pruner(
             store, tokenizers, holder, policies=policies, writer=writer, deciders=settings.deciders
         )
         activity = Activity(store, time)
+        ask = None if endpoint is None else endpoint.ask
+        seconds = float(settings.summary_timeout_seconds)
+        conductor = Conductor(store, strategies, holder, ask, seconds)
         blackboard = Blackboard(
             store,
             tokenizers=tokenizers,
@@ -155,14 +164,16 @@ async def _opened(
         )
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []
         if background:
-            work = [("housekeeping", pruner.run()), ("activity", activity.run())]
+            work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("runs", conductor.run())]
             if settings.retention is not None:
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
         gauge = None if database is None else Gauge(lambda: _growth(settings, time))
         archive.start()
         try:
-            yield Installation(settings, store, archive, pruner, blackboard, activity, time, protocols, gauge)
+            yield Installation(
+                settings, store, archive, pruner, blackboard, activity, time, protocols, conductor, gauge
+            )
         finally:
             if gauge is not None:
                 await gauge.close()
@@ -173,6 +184,7 @@ async def _opened(
             if background:
                 await activity.close()
             await blackboard.following.tails.close()
+            await conductor.close()
             await pruner.close()
             await writer.close()
             await archive.close()
@@ -206,20 +218,27 @@ def _make_folder(settings: Settings) -> None:
         ) from error
 
 
-def summary_writer(settings: Settings, store: SqlBoardStore, tokenizers: Tokenizers) -> SummaryWriter:
-    """Returns the writer of summaries, with the endpoint that the settings name, if any.
+def chat_endpoint(settings: Settings) -> ChatEndpoint | None:
+    """Returns the language model that the settings name, for summaries and for runs, or `None` without one.
 
     Raises:
         InvalidInput: the settings contradict each other, or the key would be sent unencrypted.
     """
     check_endpoint(settings)
     if settings.summariser not in ENDPOINTS:
-        return SummaryWriter(store, tokenizers, default=settings.summariser)
+        return None
     from .pruning.summaries.endpoint import ChatEndpoint
 
     url, seconds = settings.summary_url or "", float(settings.summary_timeout_seconds)
     key = _key(KEY_VARIABLE, url, "summary_url") or None
-    endpoint = ChatEndpoint(settings.summariser, url, settings.summary_model or "", key=key, seconds=seconds)
+    return ChatEndpoint(settings.summariser, url, settings.summary_model or "", key=key, seconds=seconds)
+
+
+def summary_writer(
+    settings: Settings, store: SqlBoardStore, tokenizers: Tokenizers, endpoint: ChatEndpoint | None
+) -> SummaryWriter:
+    """Returns the writer of summaries, which asks the endpoint, if there is one."""
+    seconds = float(settings.summary_timeout_seconds)
     return SummaryWriter(store, tokenizers, default=settings.summariser, endpoint=endpoint, seconds=seconds)
 
 
@@ -281,8 +300,10 @@ def tool_set(
     if "run" in sets:
         from .tools.run import RunTools
         from .usecases.participants import Participants
+        from .usecases.runs import Runs
 
-        RunTools(Participants(opened.blackboard), rendering).register(tools)
+        runs = Runs(opened.blackboard, opened.conductor)
+        RunTools(Participants(opened.blackboard), runs, rendering).register(tools)
     if "plan" in sets:
         from .tools.plan import PlanTools
         from .usecases.agenda import Tasks

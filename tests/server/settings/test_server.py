@@ -75,6 +75,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "validator": ("a=m:C,b=n:D", '["a=m:C", "b=n:D"]', ("a=m:C", "b=n:D")),
         "access": ("a=m:C", '[{name = "a", class = "m:C"}]', (AccessTable("a", "", path="m:C"),)),
         "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
+        "strategy": ("a=m:C", '["a=m:C"]', ("a=m:C",)),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
         "retention": (
             '{"after_days": {"LOG": 9}, "decided_by": "Ada", "reason": "so"}',

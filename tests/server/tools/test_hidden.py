@@ -48,7 +48,7 @@ PLAIN = [
     for pattern, stands in (
         (r'\\*"(seq|cursor|next_cursor|since|after|lease|number|pass)\\*": ?\\*"?\d+\\*"?', r"\1 N"),
         (r"\b(seq|since|pass|after|lease|cursor|from)([ =\"\\]+)\d+", r"\1\2N"),
-        (r'(^|")\d+(?:\.\d+)?(?= [a-z]+\.[a-z]+ )', r"\1N"),
+        (r'(^|")\d+(?:\.\d+)?(?= [a-z]+\.[a-z_]+ )', r"\1N"),
         (r'"\d+\.\d+\\?"', '"N.N"'),
         (r'("(?:\$board|[^"]*\*\*)"):\d+', r"\1:N"),
         (r"messages:request:\d+", "messages:request:N"),
@@ -130,6 +130,8 @@ class World:
             for item in (result.structured_content or {}).get("items", ()):
                 if item["id"] not in (*self.ids.values(), *self.hidden):
                     self.ids[f"asked {len(self.ids)}"] = item["id"]
+        if tool == "turn" and (problem := (result.structured_content or {}).get("problem")) is not None:
+            self.ids.setdefault("problem", problem)
 
     async def look(self, uri: str) -> None:
         try:
@@ -368,6 +370,13 @@ def drivers(world: World) -> dict[str, list[Args]]:
             {"paths": ["key:**"]},
         ],
         "join": [{}, {"role": "prober", "interests": [{"type": "FACT"}]}, {"leave": "done"}],
+        "turn": [
+            {"seconds": 0},
+            {"text": "probe", "seconds": 0},
+            {"start": {"problem": "probe"}},
+            {"seconds": 0},
+        ],
+        "finalize": [{}, {"text": "probe", "cites": [unseen]}],
         "consume": [
             {},
             {"group": "workers", "seconds": 0, "limit": 50},

@@ -76,6 +76,18 @@ async def joined(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def running(at: Any, ada: Any) -> dict[str, Any]:
+    bob = await at.join("bob")
+    await bob.do("turn", start={"problem": "Why?", "agents": ["bob", "ada"]})
+    return {}
+
+
+async def coordinating(at: Any, ada: Any) -> dict[str, Any]:
+    bob = await at.join("bob")
+    await bob.do("turn", start={"problem": "Why?", "agents": ["ada"], "coordinator": "bob"})
+    return {}
+
+
 async def followed(at: Any, ada: Any) -> dict[str, Any]:
     await ada.post("A claim.")
     bob = await at.join("bob")
@@ -140,6 +152,10 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("respond", {"id": "Q-1", "text": "No idea.", "decline": True}, asked),
     ("join", {"role": "tester", "skills": ["sql"]}, nothing),
     ("join", {"leave": "done"}, joined),
+    ("turn", {"start": {"problem": "Why?", "agents": ["ada"]}}, nothing),
+    ("turn", {"text": "I looked.", "seconds": 0}, running),
+    ("turn", {"decision": "who knows", "seconds": 0}, coordinating),
+    ("finalize", {"text": "It is the pump."}, running),
     ("plan", {"items": [{"title": "one"}, {"title": "two", "after": ["$1"]}]}, nothing),
     ("plan", {"cancel": ["T-1"]}, planned),
     ("claim", {"seconds": 0}, planned),

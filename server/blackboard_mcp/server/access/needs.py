@@ -206,6 +206,18 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("join", Action.POST, _given("role", "skills", "interests", "leave")),
             )
         ),
+        "turn": Needs(
+            (
+                _case("look", Action.READ, _none("text", "decision", "offer", "start")),
+                _case("act", Action.POST, _given("text", "decision", "offer", "start")),
+            )
+        ),
+        "finalize": Needs(
+            (
+                _case("look", Action.READ, _none("text")),
+                _case("answer", Action.POST, _given("text")),
+            )
+        ),
         "plan": Needs(
             (
                 _case("look", Action.READ, lambda given: not given.get("items") and not given.get("cancel")),

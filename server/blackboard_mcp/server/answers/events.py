@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.events import OF_CONTROL, Event, EventType
 
 from ..text.debates import concession
 from ..text.lines import clip, fate, in_quotes, one_line, solved, word
+from .run_events import run_words
 from .task_events import task_words
 from .versions import is_whole, value_words
 
@@ -72,7 +73,7 @@ def plainly(event: Event) -> str | None:
             told = "; ".join([*waived, *released]) or "takes part no more"
             return f"{told}{_in_brackets(str(said.get('note', '')))}"
         case _ if event.event in OF_CONTROL:
-            return task_words(event)
+            return task_words(event) or run_words(event)
     return None
 
 

@@ -70,6 +70,11 @@ _STOP_SECONDS = 3.0
     help="Communication protocols of your own that agents can look up, joined by commas. They are imported.",
 )
 @click.option(
+    "--strategy",
+    metavar="NAME=module:Class",
+    help="Strategies of your own that runs may name, joined by commas. They are imported and run.",
+)
+@click.option(
     "--board-settings", metavar="JSON", help='Settings of boards created from now on, say {"ceiling": 3}.'
 )
 @click.option("--synchronous", type=click.Choice(["FULL", "NORMAL"]), help="How hard a commit is synced.")

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""The time limit of one call of a policy."""
+"""The time limit of one call of a policy, where none is given."""
 
 
 class OutOfOrder(Exception):
@@ -33,8 +33,9 @@ class Bounded:
     A call that hangs keeps its thread, and until it ends the policy is not asked again.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, seconds: float = SECONDS) -> None:
         self._name = name
+        self._seconds = seconds
         self._thinking = False
         self._thread: threading.Thread | None = None
 
@@ -42,7 +43,7 @@ class Bounded:
         """Runs `question` in a thread and returns its result.
 
         Raises:
-            PolicyFailed: it raised, took longer than `SECONDS`, or an earlier call still runs.
+            PolicyFailed: it raised, took longer than its seconds, or an earlier call still runs.
         """
         if self._thinking:
             raise PolicyFailed("still thinks about an earlier call")
@@ -73,11 +74,11 @@ class Bounded:
         self._thread = threading.Thread(target=think, name=f"policy-{self._name}", daemon=True)
         self._thread.start()
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 return await answered
         except TimeoutError:
-            logger.warning("policy '%s' took longer than %s s", self._name, SECONDS)
-            raise PolicyFailed(f"took longer than {SECONDS:g} s") from None
+            logger.warning("policy '%s' took longer than %s s", self._name, self._seconds)
+            raise PolicyFailed(f"took longer than {self._seconds:g} s") from None
 
 
 def _words(error: BaseException) -> str:

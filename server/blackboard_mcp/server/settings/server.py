@@ -52,6 +52,7 @@ class Settings:
     validator: tuple[str, ...] = ()
     access: tuple[AccessTable, ...] = ()
     protocol: tuple[str, ...] = ()
+    strategy: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None
@@ -141,6 +142,7 @@ _LISTS = frozenset(
         "policy",
         "validator",
         "protocol",
+        "strategy",
         "behind_proxy",
         "allowed_hosts",
         "allowed_origins",
@@ -222,7 +224,7 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         return number
     if key == "access":
         return access_tables(value, where)
-    if key in ("policy", "validator"):
+    if key in ("policy", "validator", "strategy"):
         value = named_classes(value, where)
     if key in _FLAGS:
         said = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())

@@ -257,9 +257,8 @@ class Tasks:
             return await self._board.store.settle_task(name, agent, replace(act, text=counted), once=once)
 
         done = await self._board.validation.counted(name, write)
-        board_now = await self._board.store.find_board(name)
-        if done.item is not None and board_now is not None and board_now.pass_due:
-            self._board.pruner.kick(name)
+        if done.item is not None:
+            await self._board.prune_if_due(name)
         shown = [] if done.item is None else [done.item.number]
         attention, seq = await self._board.attention(agent, name, items=shown)
         return replace(done, seq=seq), await self.rules(name, agent), attention

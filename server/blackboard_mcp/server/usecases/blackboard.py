@@ -383,7 +383,7 @@ class Blackboard:
             case "status":
                 state = await store.debate_status(name, agent, number, look=more["look"])
         if op != "status":
-            await self._prune_if_due(name)
+            await self.prune_if_due(name)
         if isinstance(state, DebateView):
             state = replace(state, attention=self.looks.told(name, agent, state.seq, state.attention))
         return name, state
@@ -436,7 +436,8 @@ class Blackboard:
             return self.deciders
         return grant.deciders if grant.member is None else ()
 
-    async def _prune_if_due(self, board: str) -> None:
+    async def prune_if_due(self, board: str) -> None:
+        """Starts a pruning pass if the board is too full."""
         found = await self.store.find_board(board)
         if found is not None and found.pass_due:
             self.pruner.kick(board)

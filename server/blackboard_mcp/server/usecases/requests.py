@@ -155,7 +155,7 @@ class Messaging:
 
         number = await self._board.validation.counted(name, write)
         self._board.pruner.expect(lasting)
-        await self._prune_if_due(name)
+        await self._board.prune_if_due(name)
         return name, number
 
     async def cancel(
@@ -353,7 +353,7 @@ class Messaging:
                 # The same agent added another part in the meantime: try again, after that part.
                 if "parts" not in error.facts or attempt == _TRIES - 1:
                     raise
-        await self._prune_if_due(name)
+        await self._board.prune_if_due(name)
         return await self._asked(name, agent, number)
 
     async def _so_far(
@@ -437,11 +437,6 @@ class Messaging:
         await self._board.following.tails.after(
             board, wanted, seq, end=seq, limit=1, seconds=max(0.0, seconds)
         )
-
-    async def _prune_if_due(self, board: str) -> None:
-        found = await self._store.find_board(board)
-        if found is not None and found.pass_due:
-            self._board.pruner.kick(board)
 
 
 def _progress(stands: Asked, known: int) -> str:

@@ -13,7 +13,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.errors import SummaryFailed
@@ -82,7 +82,11 @@ class ChatEndpoint:
         self._probing = False
 
     async def write(self, task: SummaryTask) -> str:
-        """Returns the model's answer unchanged.
+        """Returns the model's summary unchanged. Errors are those of `ask`."""
+        return await self.ask(messages(task), task.limit_tokens)
+
+    async def ask(self, asked: Sequence[Mapping[str, str]], limit_tokens: int) -> str:
+        """Returns the model's answer to messages, unchanged. `limit_tokens` is about the length that is expected.
 
         Raises:
             SummaryFailed: there was no readable answer in time, or calls are stopped after failures.
@@ -94,7 +98,7 @@ class ChatEndpoint:
         probing = self._probing = self._failures >= FAILURES
         try:
             async with asyncio.timeout(self._seconds), self._slots:
-                answer = await self._ask(task)
+                answer = await self._ask(asked, limit_tokens)
         except TimeoutError:
             self._failed()
             raise SummaryFailed(f"the {self.name} endpoint took over {self._seconds:g} s") from None
@@ -145,9 +149,9 @@ class ChatEndpoint:
             verify=self._path.startswith("https:"),
         )
 
-    async def _ask(self, task: SummaryTask) -> str:
+    async def _ask(self, asked: Sequence[Mapping[str, str]], limit_tokens: int) -> str:
         client = await self._opened()
-        body = self._body(task)
+        body = self._body(asked, limit_tokens)
         for attempt in range(RETRIES + 1):
             try:
                 return _content(self.name, await self._call(client, body))
@@ -158,12 +162,11 @@ class ChatEndpoint:
                 await asyncio.sleep(min(RETRY_AFTER_SECONDS, wait) + random.uniform(0, 0.1))
         raise AssertionError("unreachable")
 
-    def _body(self, task: SummaryTask) -> bytes:
-        asked = messages(task)
-        body: dict[str, Any] = {"model": self._model, "messages": asked, "stream": False}
+    def _body(self, asked: Sequence[Mapping[str, str]], limit_tokens: int) -> bytes:
+        body: dict[str, Any] = {"model": self._model, "messages": list(asked), "stream": False}
         if self.name == OLLAMA:
             # Ollama's default context is a few thousand tokens, and it cuts longer prompts silently.
-            needed = sum(len(m["content"]) for m in asked) // 2 + 4 * task.limit_tokens
+            needed = sum(len(m["content"]) for m in asked) // 2 + 4 * limit_tokens
             context = min(_CONTEXT_MOST, -(-needed // _CONTEXT_STEP) * _CONTEXT_STEP)
             body["options"] = {"temperature": 0, "num_ctx": context}
         return json.dumps(body, ensure_ascii=True).encode()

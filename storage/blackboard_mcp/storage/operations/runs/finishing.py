@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from blackboard_mcp.protocols.access import EVERY_BOARD
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.grants import Grant
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, item_id
 from blackboard_mcp.protocols.runs import Final as Finalized
 from blackboard_mcp.protocols.runs import Run, RunState
@@ -78,7 +80,7 @@ def finalize(
             f"{row.id} is finished; its answer is {item_id(ItemType.ANSWER, row.answer)}. Nothing was changed."
         )
     decider = row.decider or row.started_by
-    if agent != decider and not (ledger.steward and write.grant is not None):
+    if agent != decider and not (yield from _may_instead(ledger, row, write.grant)):
         raise Refused(
             f"{decider} answers {row.id}. Nothing was changed; what you think is missing can be posted: "
             f'post(text="@{decider} …").',
@@ -112,6 +114,21 @@ def finalize(
     found = yield from load_any(ledger.no, [row.answer])
     item = (yield from values(ledger.board, list(found.values()), agent))[0]
     return Finalized(made, text.text, ids, "decider", True, item, unresolved, dissent)
+
+
+def _may_instead(ledger: Ledger, row: RunRow, grant: Grant | None) -> Steps[bool]:
+    """Tells whether the ledger's agent may answer though it is not the decider.
+
+    A steward by a role on this board may always. Rights on every board, which all agents of an open server have, count
+    once the rounds are over and the decider let its turn lapse.
+    """
+    if not ledger.steward or grant is None:
+        return False
+    if grant.member is not None or (grant.roles and EVERY_BOARD not in grant.roles):
+        return True
+    if row.state == RunState.OPEN:
+        return False
+    return all(turn.state != "given" for turn in (yield from rows.turns(row)))
 
 
 def preview(now: int, board: str, agent: str, run: int = 0) -> Steps[Finalized]:

@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.runs import (
     Run,
     RunState,
 )
+from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
@@ -143,9 +144,9 @@ def _check(new: NewRun) -> None:
     budget = new.budget
     if min(budget.steps, budget.tokens, budget.cost, budget.seconds, new.idle_seconds) < 0:
         raise InvalidInput("start.budget has numbers from 0; 0 is no bound. Nothing was changed.")
-    if new.strategy == "coordinator" and not new.coordinator:
+    if COORDINATOR in (new.strategy, new.fallback) and not new.coordinator:
         raise InvalidInput(
-            'strategy "coordinator" needs start.coordinator, the agent that decides who is next. Nothing was changed.'
+            'The strategy "coordinator" needs start.coordinator, the agent that decides. Nothing was changed.'
         )
 
 
@@ -275,14 +276,17 @@ def give(ledger: Ledger, row: RunRow, agent: str, kind: str, instruction: str, b
 
 
 def ask_coordinator(write: Write, board: str, run: int, stamp: int, instruction: str) -> Steps[Run]:
-    """Gives the coordinator its turn to decide. Otherwise as `choose_turns`."""
+    """Gives the coordinator its turn to decide; for a language model the server has it. Otherwise as
+    `choose_turns`.
+    """
     ledger = yield from begin(write, board, SYSTEM)
     row = yield from rows.get(ledger.board, run)
     if row.state != RunState.OPEN or row.phase != "choose" or row.stamp != stamp:
         return (yield from rows.value(ledger.board, row, write.now))
     if not (yield from _over(ledger, row)):
         row.phase = "decide"
-        yield from give(ledger, row, row.coordinator, "decide", instruction, row.strategy)
+        coordinator = SYSTEM if row.strategy == MODEL else row.coordinator
+        yield from give(ledger, row, coordinator, "decide", instruction, row.strategy)
     return (yield from end(ledger, row))
 
 

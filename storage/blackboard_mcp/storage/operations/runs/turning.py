@@ -10,9 +10,10 @@ from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.findings import normal_form
+from blackboard_mcp.protocols.findings import had_by_one
 from blackboard_mcp.protocols.items import Item, ItemType, item_id
 from blackboard_mcp.protocols.runs import (
+    MAX_ALONE,
     MAX_MALFORMED,
     MAX_RESETS,
     MAX_STALLS,
@@ -37,7 +38,6 @@ from .starting import begin, block, eligible, end, give_round, post, raw_of, set
 
 _INSTRUCTION: Final = 300
 _BATCH: Final = 50
-_ALONE: Final = 50
 _MAX_COST: Final = 1e12
 
 
@@ -194,8 +194,7 @@ def _open(
     """Posts all contributions of a sealed round, each by its agent, and lists lines that only one had."""
     actor, changes = ledger.agent, ledger.changes
     ledger.changes = None  # the agents' own turns were judged as they contributed
-    lines: dict[str, tuple[str, str]] = {}
-    counts: dict[str, set[str]] = {}
+    texts: list[tuple[str, str]] = []
     opened = []
     for turn in turns:
         if turn.state != "ended" or not turn.text:
@@ -206,12 +205,9 @@ def _open(
         turn.item, turn.text = (yield from _post(ledger, row, text)), ""
         opened.append(turn.item)
         yield from rows.put_turn(turn)
-        for line in filter(None, map(str.strip, kept["text"].splitlines())):
-            form = normal_form(line)
-            lines.setdefault(form, (turn.agent, line))
-            counts.setdefault(form, set()).add(turn.agent)
+        texts.append((turn.agent, kept["text"]))
     ledger.agent, ledger.changes = actor, changes
-    alone = tuple(lines[form] for form in lines if len(counts[form]) == 1)[:_ALONE]
+    alone = had_by_one(texts, MAX_ALONE)
     ids = [item_id(ItemType.LOG, number) for number in opened]
     data = {"run": row.id, "round": row.round, "items": ids, "alone": len(alone)}
     yield from ledger.emit(EventType.RUN_OPENED, agent=SYSTEM, data=data)

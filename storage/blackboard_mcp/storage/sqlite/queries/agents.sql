@@ -26,12 +26,13 @@ INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3,
 ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen);
 
 -- name: agents_seen
--- Agents were there (a JSON list of [name, instant]); those that never did anything and owe nothing are passed over.
+-- Agents were there (a JSON list of [name, instant]); those that never did anything, owe nothing and have no turn are left out.
 INSERT INTO agent(board, name, posts, first_seen, last_seen)
 SELECT ?1, s.name, 0, s.at, s.at
 FROM (SELECT json_extract(value, '$[0]') AS name, json_extract(value, '$[1]') AS at FROM json_each(?2)) s
 WHERE EXISTS (SELECT 1 FROM agent a WHERE a.board = ?1 AND a.name = s.name)
    OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.agent = s.name AND o.state = 'outstanding')
+   OR EXISTS (SELECT 1 FROM run_turn t INDEXED BY run_turn_of WHERE t.board = ?1 AND t.agent = s.name AND t.state = 'given')
 ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen);
 
 -- name: items_read

@@ -1,0 +1,1 @@
+"""Strategies of runs: who has the next turns, and what a coordinator decided."""

@@ -1,0 +1,141 @@
+"""The strategies of a server: the built-in ones, and classes that the operator named at launch."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.runs import MAX_INSTRUCTION, Chosen
+from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL, STRATEGY_SECONDS, Situation
+from cachetools import FIFOCache
+
+from ..plugins.bounded import Bounded, PolicyFailed
+from ..plugins.loading import NAMED, load_instance
+from .built_in import BUILT_IN, round_robin
+
+logger = logging.getLogger(__name__)
+
+MAX_STATE: Final = 10_000
+"""Most characters of a strategy's own state as JSON."""
+_REASON: Final = 300
+_BOARDS: Final = 1_000
+
+
+class Strategies:
+    """Strategies that runs may name in this process. `model` tells whether it has an endpoint for `llm`."""
+
+    def __init__(self, named: Iterable[str] = (), *, model: bool = False) -> None:
+        """Imports and instantiates the strategies that `named` lists as `NAME=package.module:Class`.
+
+        `named` comes from the launch configuration alone, because the classes are run.
+
+        Raises:
+            InvalidInput: a name or path is not valid or given twice, or a class cannot be instantiated or has no
+                `choose`.
+        """
+        self._model = model
+        self._own: dict[str, Any] = {}
+        self._bounded: FIFOCache[tuple[str, str], Bounded] = FIFOCache(_BOARDS)
+        for said in named:
+            match = NAMED.match(said)
+            if match is None:
+                raise InvalidInput(
+                    f"strategy: '{said[:80]}' is not of the form NAME=package.module:Class, the name in a-z 0-9 -."
+                )
+            name = match["name"]
+            if name in self.names or name == MODEL:
+                raise InvalidInput(f"There is a strategy '{name}' already; give yours another name.")
+            self._own[name] = load_instance("Strategy", name, match["path"], ("choose",))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all strategies that a run may have here."""
+        return (*BUILT_IN, COORDINATOR, *((MODEL,) if self._model else ()), *self._own)
+
+    def check(self, name: str, argument: str) -> None:
+        """Checks that a text names a strategy; `argument` is where it was given.
+
+        Raises:
+            InvalidInput: it does not.
+        """
+        if name in self.names:
+            return
+        why = (
+            "it needs an endpoint, which the operator names at launch (summariser, summary_url, summary_model)"
+            if name == MODEL
+            else f"there are {', '.join(self.names)}"
+        )
+        raise InvalidInput(
+            f"{argument} is '{name[:40]}': {why}. Nothing was changed.", strategies=list(self.names)
+        )
+
+    def is_own(self, name: str) -> bool:
+        """Tells whether the operator named this strategy at launch, so that asking it may take long."""
+        return name in self._own
+
+    async def choose(self, board: str, name: str, situation: Situation) -> Chosen:
+        """Returns what a strategy chooses, cut to who is eligible; where it fails, what the run's fallback does."""
+        if name in BUILT_IN:
+            return BUILT_IN[name](situation)
+        try:
+            if name not in self._own:
+                raise PolicyFailed("is not known to this server")
+            return await self._asked(board, name, situation)
+        except PolicyFailed as error:
+            logger.warning("strategy '%s' of %s on %s %s", name, situation.run.id, board, error)
+            fallback = BUILT_IN.get(situation.run.fallback, round_robin)(situation)
+            return replace(fallback, by=f"{fallback.by} instead of {name}, which {error}"[:_REASON])
+
+    async def _asked(self, board: str, name: str, situation: Situation) -> Chosen:
+        bounded = self._bounded.setdefault((board, name), Bounded(name, STRATEGY_SECONDS))
+        loop, read = asyncio.get_running_loop(), situation.events
+
+        async def events(after: int, limit: int) -> Sequence[Event]:
+            """Reads the log on the server's loop, since the strategy runs on a loop of its own."""
+            asked = asyncio.run_coroutine_threadsafe(_coroutine(read, after, limit), loop)
+            return await asyncio.wrap_future(asked)
+
+        def think() -> Chosen:
+            chosen = self._own[name].choose(replace(situation, events=events))
+            return _checked(
+                asyncio.run(_awaited(chosen)) if inspect.isawaitable(chosen) else chosen, name, situation
+            )
+
+        return await bounded.ask(think)
+
+
+async def _coroutine(read: Any, after: int, limit: int) -> Sequence[Event]:
+    found: Sequence[Event] = await read(after, limit)
+    return found
+
+
+async def _awaited(chosen: Any) -> Any:
+    return await chosen
+
+
+def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
+    """Returns what an operator's strategy answered, cut to who is eligible.
+
+    Raises:
+        TypeError: it is no choice.
+    """
+    if not isinstance(chosen, Chosen) or not isinstance(chosen.reason, str):
+        raise TypeError("choose returns a Chosen")
+    if chosen.state is not None and len(json.dumps(dict(chosen.state))) > MAX_STATE:
+        raise ValueError("the state is too long")
+    agents = {
+        agent: str(chosen.agents[agent])[:MAX_INSTRUCTION]
+        for agent in chosen.agents
+        if agent in situation.eligible
+    }
+    reason = chosen.reason[:_REASON]
+    if chosen.agents and not agents:
+        reason = f"{name} named nobody who is eligible"
+    return replace(chosen, agents=agents, by=name, end=bool(chosen.end), reason=reason)

@@ -1,0 +1,397 @@
+"""Runs: agents take turns on a problem in rounds, until one of them answers.
+
+Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final
+
+from blackboard_mcp.protocols.agenda import Task
+from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.findings import had_by_one
+from blackboard_mcp.protocols.grants import without
+from blackboard_mcp.protocols.items import Ref, parse_ref
+from blackboard_mcp.protocols.participants import Participant
+from blackboard_mcp.protocols.runs import (
+    MAX_ALONE,
+    Contributed,
+    Decision,
+    NewRun,
+    Run,
+    RunState,
+    RunTurn,
+    Usage,
+)
+from blackboard_mcp.protocols.runs import Final as Finalized
+from blackboard_mcp.protocols.strategies import COORDINATOR
+from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
+from blackboard_mcp.protocols.values import dataclass
+from cachetools import FIFOCache
+
+from ..input.idempotency import once_of
+from ..input.posts import check_addressed, check_agent, check_text
+from ..limits.rates import size_of
+from ..strategies.decisions import NotUnderstood, parse_decision
+from .agenda import Tasks
+from .blackboard import Blackboard
+from .conducting import Conductor, waits_for_choice
+from .following import Report
+from .participants import Participants
+
+_REPORT_EVERY: Final = 5.0
+_LEAST: Final = 0.001
+_SOON: Final = 1.0
+"""Most seconds that a call waits for a first choice even if it does not want to wait."""
+_KNOWN: Final = 10_000
+_SAID: Final = 12
+"""Contributions of others that an agent is shown at its turn."""
+_OVER: Final = (RunState.STOPPED, RunState.FINISHED)
+_NAMES: Final = "agents, coordinator and decider are names of agents, as their tokens or settings give them"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What an agent does as it calls: contribute, decide, or volunteer. At most one of the three."""
+
+    text: str | None = None
+    decision: str | Mapping[str, Any] | None = None
+    offer: float | None = None
+    lease: int = 0
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run as one agent is told of it; `run` is `None` where the board has none.
+
+    `turn` is the agent's own turn, `done` what its call did, `misses` how many calls in a row gave it no turn. `said`
+    are contributions that it has not seen at an earlier turn, oldest first, and `texts` beginnings by item number.
+    `alone` are lines of the last sealed round that only one agent had.
+    `roster` is there for who decides, `final` for who answers and where the run is over.
+    """
+
+    run: Run | None
+    agent: str
+    seq: int
+    attention: Attention
+    turn: RunTurn | None = None
+    started: bool = False
+    done: Contributed | None = None
+    misses: int = 0
+    takes_part: bool = True
+    eligible: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    claims: tuple[Task, ...] = ()
+    said: tuple[RunTurn, ...] = ()
+    texts: Mapping[int, str] = field(default_factory=dict)
+    alone: tuple[tuple[str, str], ...] = ()
+    roster: tuple[Participant, ...] = ()
+    final: Finalized | None = None
+
+
+class Runs:
+    """Use cases for the runs of a board."""
+
+    def __init__(self, board: Blackboard, conductor: Conductor) -> None:
+        self._board = board
+        self._conductor = conductor
+        self._participants = Participants(board)
+        self._tasks = Tasks(board)
+        self._misses: FIFOCache[tuple[str, str], int] = FIFOCache(_KNOWN)
+        self._looks: FIFOCache[tuple[str, int], tuple[int, asyncio.Future[Run | None]]] = FIFOCache(_KNOWN)
+
+    async def start(
+        self, agent: str, board: str | None, new: NewRun, *, seconds: float = 0.0, once_key: str | None = None
+    ) -> Standing:
+        """Starts a run. Errors are those of `BoardStore.start_run`."""
+        check_agent(agent)
+        for text in (new.problem.text, new.coordinate, new.decide):
+            check_text(text)
+        new = replace(
+            new,
+            agents=tuple(check_addressed(one, _NAMES) for one in new.agents),
+            coordinator=new.coordinator and check_addressed(new.coordinator, _NAMES),
+            decider=new.decider and check_addressed(new.decider, _NAMES),
+        )
+        self._conductor.strategies.check(new.strategy, "start.strategy")
+        self._conductor.strategies.check(new.fallback, "start.fallback")
+        name = await self._board.board_of(board, agent)
+        text = new.problem.text
+        self._board.quotas.check_text(len(text))
+        self._board.quotas.charge(agent, name, size=size_of(text))
+        once = once_of(once_key, "start_run", new=repr(new))
+
+        async def write(tokenizer: Tokenizer) -> Run:
+            return await self._board.store.start_run(
+                name, agent, replace(new, problem=_counted(text, tokenizer)), once=once
+            )
+
+        run = await self._board.validation.counted(name, write)
+        await self._board.prune_if_due(name)
+        return await self._wait(agent, name, run.number, seconds, None, started=True)
+
+    async def turn(
+        self,
+        agent: str,
+        board: str | None,
+        act: Act,
+        *,
+        number: int = 0,
+        seconds: float = 0.0,
+        report: Report | None = None,
+        once_key: str | None = None,
+    ) -> Standing:
+        """Does what the agent says, then waits for its next turn. Errors are those of `BoardStore.end_turn`.
+
+        A decision that was not accepted is answered at once: the turn to decide is still the agent's.
+        """
+        check_agent(agent)
+        name = await self._board.board_of(board, agent)
+        done: Contributed | None = None
+        if act.text is not None:
+            done = await self._contribute(agent, name, number, act, act.text, once_key)
+        elif act.decision is not None:
+            done = await self._decide(agent, name, number, act, act.decision, once_key)
+        elif act.offer is not None:
+            self._board.quotas.charge(agent, name)
+            await self._board.store.offer_turn(name, agent, number, act.offer)
+        if done is not None:
+            await self._board.prune_if_due(name)
+            number = done.run.number
+            if done.problem and done.run.turn_of(agent) is not None:
+                seconds = 0.0
+        return await self._wait(agent, name, number, seconds, report, done=done)
+
+    async def _contribute(
+        self, agent: str, board: str, number: int, act: Act, text: str, once_key: str | None
+    ) -> Contributed:
+        check_text(text)
+        self._board.quotas.check_text(len(text))
+        self._board.quotas.charge(agent, board, size=size_of(text))
+        once = once_of(once_key, "end_turn", run=number, lease=act.lease, text=text, usage=repr(act.usage))
+
+        async def write(tokenizer: Tokenizer) -> Contributed:
+            return await self._board.store.end_turn(
+                board, agent, number, act.lease, _counted(text, tokenizer), usage=act.usage, once=once
+            )
+
+        return await self._board.validation.counted(board, write)
+
+    async def _decide(
+        self,
+        agent: str,
+        board: str,
+        number: int,
+        act: Act,
+        given: str | Mapping[str, Any],
+        once_key: str | None,
+    ) -> Contributed:
+        raw = given if isinstance(given, str) else repr(dict(given))
+        self._board.quotas.charge(agent, board, size=size_of(raw))
+        once = once_of(once_key, "decide_run", run=number, lease=act.lease, raw=raw, usage=repr(act.usage))
+        decision: Decision | None = None
+        problem = ""
+        try:
+            decision = parse_decision(given)
+            check_text(decision.instruction)
+            if decision.strategy:
+                self._conductor.strategies.check(decision.strategy, "strategy")
+        except (NotUnderstood, InvalidInput) as error:
+            decision, problem = None, str(error).removesuffix(" Nothing was changed.")
+        return await self._board.store.decide_run(
+            board, agent, number, act.lease, decision, raw, problem, usage=act.usage, once=once
+        )
+
+    async def _wait(
+        self,
+        agent: str,
+        board: str,
+        number: int,
+        seconds: float,
+        report: Report | None,
+        *,
+        started: bool = False,
+        done: Contributed | None = None,
+    ) -> Standing:
+        """Waits until the agent has a turn or the run is over."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        deadline = begun + seconds
+        next_report = math.inf if report is None else begun + _REPORT_EVERY
+        tails, store = self._board.following.tails, self._board.store
+        self._board.activity.seen(board, agent)
+        asked = False
+        while True:
+            seen = store.changes()
+            run = await self._look(board, number)
+            if run is None or run.state in _OVER or run.turn_of(agent) is not None:
+                break
+            number = run.number
+            if waits_for_choice(run):
+                choosing = self._conductor.kick(board)
+                if not asked:
+                    asked = True
+                    await asyncio.wait([choosing], timeout=_SOON)
+                    continue
+            now = loop.time()
+            if now >= deadline or tails.released:
+                break
+            if report is not None and now >= next_report:
+                next_report = now + _REPORT_EVERY
+                await report(round(now - begun, 1), seconds, f"waiting for a turn in {run.id}")
+            patience = min(deadline, next_report) - now
+            await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
+        self._board.activity.seen(board, agent)
+        return await self._standing(agent, board, run, started=started, done=done)
+
+    async def _look(self, board: str, number: int) -> Run | None:
+        """Returns the run as of now. All that wait share one look after each change."""
+        changes = self._board.store.changes()
+        kept = self._looks.get((board, number))
+        if kept is None or kept[0] != changes or (kept[1].done() and kept[1].exception() is not None):
+            look = self._board.store.find_run(board, SYSTEM, number)
+            looking: asyncio.Future[Run | None] = asyncio.create_task(look, context=without())
+            kept = self._looks[board, number] = (changes, looking)
+        return await asyncio.shield(kept[1])
+
+    async def _standing(
+        self, agent: str, board: str, run: Run | None, *, started: bool, done: Contributed | None
+    ) -> Standing:
+        turn = None if run is None else run.turn_of(agent)
+        said = () if run is None or turn is None else _unseen(run, agent, turn)
+        shown = [] if run is None or turn is None else _numbers([run.problem, *(one.item for one in said)])
+        posted = [] if done is None else [item.number for item in done.items]
+        given = [] if turn is None else [turn.lease]
+        attention, seq = await self._board.attention(agent, board, events=given, items=[*shown, *posted])
+        if run is None:
+            return Standing(None, agent, seq, attention)
+        key = (board, agent)
+        eligible = (
+            ()
+            if run.state is not RunState.OPEN
+            else await self._board.store.eligible_agents(board, run.number)
+        )
+        part = not eligible or agent in (
+            *eligible,
+            run.coordinator,
+            run.decider or run.started_by,
+            run.started_by,
+        )
+        claims = (await self._board.store.agenda(board, agent, limit=10)).mine
+        if turn is None and run.state not in _OVER:
+            self._misses[key] = misses = 0 if done or started else self._misses.get(key, 0) + 1
+            return Standing(
+                run,
+                agent,
+                seq,
+                attention,
+                started=started,
+                done=done,
+                misses=misses,
+                takes_part=part,
+                eligible=eligible,
+                claims=claims,
+            )
+        self._misses.pop(key, None)
+        final = None
+        if run.state is not RunState.OPEN:
+            final = await self._board.store.preview_answer(board, agent, run.number)
+        roster: tuple[Participant, ...] = ()
+        if turn is not None and turn.kind == "decide":
+            roster = await self._participants.listed(board)
+        return Standing(
+            run,
+            agent,
+            seq,
+            attention,
+            turn=turn,
+            started=started,
+            done=done,
+            eligible=eligible,
+            rules=await self._tasks.rules(board, agent) if turn is not None else (),
+            claims=claims,
+            said=said,
+            texts=await self._texts(board, agent, shown),
+            alone=await self._alone(board, agent, run) if turn is not None and run.sealed else (),
+            roster=roster,
+            final=final,
+        )
+
+    async def _alone(self, board: str, agent: str, run: Run) -> tuple[tuple[str, str], ...]:
+        """Returns lines that only one agent had in the sealed round that opened last, with that agent."""
+        opened = [one for one in (*run.turns, *run.last) if one.kind == "contribute" and one.item]
+        last = max((one.round for one in opened), default=0)
+        refs = [Ref(parse_ref(one.item).number) for one in opened if one.round == last]
+        if not refs:
+            return ()
+        found = await self._board.store.read(board, agent, refs, [])
+        return had_by_one([(item.author, item.text) for item in found.items], MAX_ALONE)
+
+    async def _texts(self, board: str, agent: str, numbers: Iterable[int]) -> dict[int, str]:
+        found = await self._board.store.beginnings(board, agent, [(number, 1) for number in numbers])
+        return {number: text for (number, _), text in found.items()}
+
+    async def finalize(
+        self,
+        agent: str,
+        board: str | None,
+        text: str | None,
+        cites: Sequence[int] = (),
+        *,
+        number: int = 0,
+        once_key: str | None = None,
+    ) -> tuple[Finalized, int, Attention]:
+        """Posts the answer of a run; without a text it returns what the answer would be now.
+
+        Errors are those of `BoardStore.finalize_run`.
+        """
+        check_agent(agent)
+        name = await self._board.board_of(board, agent)
+        if text is None:
+            final = await self._board.store.preview_answer(name, agent, number)
+        else:
+            check_text(text)
+            self._board.quotas.check_text(len(text))
+            self._board.quotas.charge(agent, name, size=size_of(text))
+            once = once_of(once_key, "finalize_run", run=number, text=text, cites=list(cites))
+            words = text
+
+            async def write(tokenizer: Tokenizer) -> Finalized:
+                counted = _counted(words, tokenizer)
+                return await self._board.store.finalize_run(name, agent, number, counted, cites, once=once)
+
+            final = await self._board.validation.counted(name, write)
+            await self._board.prune_if_due(name)
+        shown = [] if final.item is None else [final.item.number]
+        attention, seq = await self._board.attention(agent, name, items=shown)
+        return final, seq, attention
+
+
+def default_strategy(coordinator: str) -> str:
+    """Returns the strategy of a run that names none: its coordinator, if it has one, else agents in turn."""
+    return COORDINATOR if coordinator else "round-robin"
+
+
+def _counted(text: str, tokenizer: Tokenizer) -> CountedText:
+    return CountedText(text, tokenizer.count(text), tokenizer.name)
+
+
+def _numbers(ids: Iterable[str]) -> list[int]:
+    return [parse_ref(id_).number for id_ in ids if id_]
+
+
+def _unseen(run: Run, agent: str, turn: RunTurn) -> tuple[RunTurn, ...]:
+    """Returns contributions since the agent's last turn, oldest first; for an answer, the last of the run."""
+    given = [one for one in (*reversed(run.turns), *run.last) if one.item]
+    if turn.kind != "answer":
+        before = next((one.round for one in run.last if one.agent == agent and one.kind == turn.kind), 0)
+        first = before + 1 if turn.kind == "decide" else before
+        given = [one for one in given if one.agent != agent and one.round >= first]
+    return tuple(reversed(given[:_SAID]))

@@ -1,0 +1,322 @@
+"""`turn` and `finalize` through real clients: rounds, decisions, sealed rounds, the answer (F37-F41, F75)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.protocols.runs import Chosen
+from blackboard_mcp.protocols.strategies import Situation
+from patience import PATIENCE
+
+mode, both = boards.mode, boards.both
+
+ALL = ("core", "run", "plan", "messages", "admin")
+
+
+class Backwards:
+    """A strategy of a user: the last agent first. It reads the log, and keeps how often it was asked."""
+
+    async def choose(self, situation: Situation) -> Chosen:
+        events = await situation.events(0, 3)
+        asked = situation.run.strategy_state.get("asked", 0) + 1
+        if asked > 3:
+            return Chosen({}, "", end=True, reason=f"three are enough, of {len(events)} events")
+        place = -1 - (asked - 1) % len(situation.eligible)
+        return Chosen(
+            {situation.eligible[place]: f"ask {asked}", "mallory": "no"}, "me", state={"asked": asked}
+        )
+
+
+class Broken:
+    """A strategy of a user that fails."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        raise RuntimeError("private words")
+
+
+OWN = (f"backwards={__name__}:Backwards", f"broken={__name__}:Broken")
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    async with boards.open_boards(tmp_path, mode, tools=ALL, strategy=OWN) as opened:
+        yield opened
+
+
+async def start(agent: Any, **more: Any) -> Any:
+    said = {"problem": "Why is the second run slower?", "agents": ["ann", "ben"], **more}
+    return await agent.do("turn", start=said)
+
+
+@both
+async def test_agents_take_turns_and_the_decider_answers(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    assert (await ann.say("turn", seconds=0)).splitlines()[0] == (
+        'no run here: turn(start={"problem": "…", "agents": ["ann", "ben"]}) starts one'
+    )
+    opened = await start(ann, max_rounds=2)
+    assert (opened["run"], opened["state"], opened["yours"], opened["kind"]) == (
+        "run-1",
+        "open",
+        True,
+        "contribute",
+    )
+    lease = opened["lease"]
+    assert (await ann.say("turn")).splitlines() == [
+        f"run-1 round 1 of 2: your turn, lease {lease}, 5m left",
+        "B-1 Why is the second run slower?",
+        f'end it: turn(text="what you found or did", lease={lease})',
+        f"seq {lease}",
+    ]
+    waiting = asyncio.create_task(ben.do("turn", seconds=50))
+    assert (await ann.say("turn", text="The cache is cold.", lease=lease, seconds=0)).splitlines()[:2] == [
+        "posted L-2",
+        "run-1 round 2 of 2: ben's turn. turn() waits for yours",
+    ]
+    got = await asyncio.wait_for(waiting, PATIENCE)
+    assert (got["yours"], got["waits_for"], got["said"][0]["text"]) == (True, ["ben"], "The cache is cold.")
+    text = await ben.say("turn", text="The cache is warm from the second run on.", seconds=0)
+    assert text.splitlines()[:2] == ["posted L-3", "run-1 settled: ann answers. turn() waits for it"]
+    lines = (await ann.say("turn")).splitlines()
+    assert lines[0].startswith("run-1 settled (all 2 rounds are used): you answer, lease ")
+    assert lines[1:-1] == [
+        "B-1 Why is the second run slower?",
+        "L-2 ann: The cache is cold.",
+        "L-3 ben: The cache is warm from the second run on.",
+        'answer: finalize(text="…", cites=["ids it rests on"])',
+    ]
+    critique = await ben.post("It was not measured.", "CRITIQUE", edges={"critiques": ["L-2"]})
+    would = await ann.do("finalize")
+    assert (would["posted"], would["source"], would["cites"], would["unresolved"]) == (
+        False,
+        "contribution",
+        [],
+        [critique["id"]],
+    )
+    assert "ann answers run-1" in (await ben.fail("finalize", text="It is the cache."))["message"]
+    assert "No item 99" in (await ann.fail("finalize", text="The cold cache.", cites=["E-99"]))["message"]
+    final = await ann.do("finalize", text="The cold cache.", cites=["L-2", "L-3"])
+    assert (final["posted"], final["cites"], final["unresolved"]) == (True, ["L-2", "L-3"], [critique["id"]])
+    over = await ben.do("turn")
+    assert (over["state"], over["answer"], over["yours"]) == ("finished", final["answer"], False)
+    assert (await ben.say("turn")).splitlines()[:3] == [
+        "run-1 is finished: no more turns",
+        f"{final['answer']} by ann:",
+        "The cold cache.",
+    ]
+    assert "finished" in (await ben.fail("turn", text="One more thing."))["message"]
+
+
+async def test_who_has_no_turn_is_told_so_in_few_tokens(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann)
+    for _ in range(2):
+        text = await ben.say("turn", seconds=0)
+        assert text.splitlines()[0] == "run-1 round 1 of 10: ann's turn. turn() waits for yours"
+        assert boards.TOKENIZER.count(text) <= 40
+    text = await ben.say("turn", seconds=0)
+    assert (
+        text.splitlines()[0] == "run-1 round 1 of 10: ann's turn. wait() wakes you as well; stopping is fine"
+    )
+    assert boards.TOKENIZER.count(text) <= 40
+    told = await ben.say("wait", since=0, seconds=0)
+    assert "run-1 round 1: ann's turn; turn() says what to do" in told
+    missed = await ben.fail("turn", text="Me first.")
+    assert (missed["error"], missed["holder"]) == ("conflict", "ann")
+
+
+@both
+async def test_a_coordinator_is_understood_or_told_what_is_wrong(board: Any, mode: str) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await ben.do("join", role="reads logs")
+    await start(ann, agents=["ben", "cara"], coordinator="ann", coordinate="Prefer whoever has data.")
+    text = await ann.say("turn")
+    assert text.splitlines()[0].startswith("run-1: decide who has round 1 of 10, lease ")
+    assert "Prefer whoever has data." in text
+    assert "ben: reads logs" in text
+    assert "cara (away)" in text
+    assert 'decide: turn(decision={"terminate": false, "next_agent": "ben"' in text
+    wrong = await ann.do("turn", decision={"terminate": "maybe", "next_agent": "ben"})
+    assert (wrong["verdict"], wrong["yours"], wrong["round"]) == ("malformed", True, 0)
+    text = await ann.say("turn", decision='I think dora should do it: {"next_agent": "dora"}')
+    assert text.splitlines()[0] == (
+        "not understood: dora is no agent of run-1; its agents are ben, cara. No round was used; tries left: 1"
+    )
+    said = '{"terminate": "false", "next_agent": "cara", "instruction": "Look at disk use."}'
+    told = f"Here:\n```json\n{said}\n```\nDone."
+    went = await ann.do("turn", decision=told, seconds=0)
+    assert (went["verdict"], went["round"], went["waits_for"]) == ("accepted", 1, ["cara"])
+    assert (await cara.do("turn"))["instruction"] == "Look at disk use."
+    await cara.do("turn", text="The disk is full.", seconds=0)
+    ended = await ann.do("turn", decision={"terminate": True, "instruction": "It is the disk."}, seconds=0)
+    assert (ended["state"], ended["kind"]) == ("settled", "answer")
+
+
+async def test_garbage_costs_no_round_and_after_three_the_fallback_chooses(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann, agents=["ben"], coordinator="ann", max_rounds=1)
+    for verdict in ("malformed", "malformed", "fallback"):
+        got = await ann.do("turn", decision="let us all think a little more", seconds=0)
+        assert got["verdict"] == verdict
+    assert (got["round"], got["waits_for"]) == (1, ["ben"])
+    assert (await ben.do("turn", text="Found it.", seconds=0))["state"] == "settled"
+    text = await ann.say("wait", since=0, seconds=0)
+    assert text.count("the decision was not understood (there is no JSON object in it") == 3
+
+
+async def test_a_sealed_round_opens_as_one_and_names_what_only_one_had(board: Any) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await start(ann, agents=["ann", "ben", "cara"], strategy="choreography", sealed=True, max_rounds=1)
+    mine = await ann.say("turn")
+    assert "(unseen until all have contributed)" in mine
+    text = await ann.say("turn", text="The disk is full.\nThe log is long.", seconds=0)
+    assert text.splitlines()[0] == "kept; it is posted when all have contributed"
+    await ben.do("turn", text="The disk is full.\nThe fan is loud.", seconds=0)
+    for agent in (ben, cara):
+        assert "fan" not in (await agent.say("read")) or agent is ben
+        assert "The log is long" not in await agent.say("wait", since=0, seconds=0)
+    done = await cara.do("turn", text="The disk is full.", seconds=0)
+    assert len(done["posted"]) == 3
+    assert done["alone"] == ["ann: The log is long.", "ben: The fan is loud."]
+    lines = (await ann.say("turn")).splitlines()
+    assert lines[2:5] == ["only one had:", "ann: The log is long.", "ben: The fan is loud."]
+    assert "L-3 ben: The disk is full. The fan is loud." in lines
+
+
+async def test_volunteers_are_taken_by_their_offers(board: Any) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    opened = await start(ann, agents=["ann", "ben", "cara"], strategy="volunteer")
+    assert opened["reason"] == "nobody offered: turn(offer=0.8) volunteers"
+    await asyncio.gather(ben.do("turn", offer=0.4, seconds=0), board.settled())
+    assert (await ann.do("turn", seconds=0))["waits_for"] == ["ben"]
+    await cara.do("turn", offer=0.9, seconds=0)
+    await ann.do("turn", offer=0.3, seconds=0)
+    done = await ben.do("turn", text="I looked at the disk.", seconds=0)
+    assert done["waits_for"] == ["cara"]
+
+
+async def test_interest_goes_by_what_changed(board: Any) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await ben.do("join", role="disks", interests=[{"events": ["item.posted"], "tags": ["disk"]}])
+    await cara.do("join", role="nets", interests=[{"events": ["item.posted"], "tags": ["net"]}])
+    await start(ann, agents=["ann", "ben", "cara"], strategy="interest")
+    await ann.post("The link drops packets.", tags=["net"])
+    done = await ann.do("turn", text="I posted what I saw.", seconds=0)
+    assert done["waits_for"] == ["cara"]
+    done = await cara.do("turn", text="The cable is loose.", seconds=0)
+    assert done["reason"] == "nothing changed that interests anybody"
+    waiting = asyncio.create_task(ben.do("turn", seconds=50))
+    await ann.post("The disk is at 99 %.", tags=["disk"])
+    assert (await asyncio.wait_for(waiting, PATIENCE))["yours"]
+
+
+async def test_a_spent_budget_runs_nothing_more(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann, budget={"tokens": 1_000})
+    await ann.do("turn", text="One.", usage={"tokens": 600, "cost": 0.2}, seconds=0)
+    done = await ben.do("turn", text="Two.", usage={"tokens": 600}, seconds=0)
+    assert (done["state"], done["reason"]) == ("stopped", "its budget is spent: tokens (1200 of 1000)")
+    text = await ann.say("turn")
+    assert text.splitlines()[0] == "run-1 stopped, no more turns: its budget is spent: tokens (1200 of 1000)"
+    assert "Two." in text
+    assert (await ann.do("finalize", text="As far as we got: two."))["posted"]
+    assert (await start(ann))["run"] == "run-2"
+
+
+async def test_a_users_class_chooses_and_is_cut_to_who_may(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    opened = await start(ann, strategy="backwards", agents=["ann", "ben"])
+    assert opened["waits_for"] == ["ben"]
+    assert (await ben.do("turn"))["instruction"] == "ask 1"
+    await ben.do("turn", text="one", seconds=0)
+    await ann.do("turn", text="two", seconds=0)
+    done = await ben.do("turn", text="three", seconds=0)
+    assert (done["state"], done["reason"]) == ("settled", "three are enough, of 3 events")
+
+
+async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(board: Any) -> None:
+    ann, _ben = await board.join("ann", "ben")
+    assert (await start(ann, strategy="broken"))["yours"]
+    log = await ann.do("wait", since=0, seconds=0)
+    by = next(event["data"]["by"] for event in log["events"] if event["event"] == "turn.given")
+    assert by == "round-robin instead of broken, which raised RuntimeError"
+
+
+async def test_without_named_agents_those_take_turns_that_take_part(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    opened = await ann.do("turn", start={"problem": "Where is the leak?"})
+    assert opened["reason"] == 'nobody takes part: join(role="…") does'
+    waiting = asyncio.create_task(ben.do("turn", seconds=50))
+    await ben.do("join", role="looks at pumps")
+    assert (await asyncio.wait_for(waiting, PATIENCE))["yours"]
+
+
+async def test_a_turn_lapses_without_calls_and_lasts_with_them(board: Any) -> None:
+    """A call that only reads is enough, also of an agent that never wrote anything."""
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await start(ann, agents=["ben", "cara"])
+    assert (await ben.do("turn"))["yours"]
+    for _ in range(3):
+        board.clock.advance(200)
+        await ben.do("read")
+        await board.opened.activity.flush()
+        await board.opened.conductor.sweep()
+        assert (await ben.do("turn", seconds=0))["round"] == 1
+    waiting = asyncio.create_task(cara.do("turn", seconds=50))
+    board.clock.advance(301)
+    await board.opened.conductor.sweep()
+    assert (await asyncio.wait_for(waiting, PATIENCE))["round"] == 2
+    told = await ben.say("wait", since=0, seconds=0)
+    assert (
+        "turn.lapsed by system: run-1 round 1: ben made no call in time, and its turn went on without it"
+        in told
+    )
+    late = await ben.fail("turn", text="Too late.")
+    assert (late["error"], late["holder"]) == ("conflict", "cara")
+
+
+async def test_a_decider_that_is_gone_leaves_the_answer_to_others(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann, agents=["ben"], max_rounds=1, decider="cara")
+    assert (await ben.do("turn", text="It leaks.", seconds=0))["waits_for"] == ["cara"]
+    assert "cara answers run-1" in (await ben.fail("finalize", text="The pump."))["message"]
+    board.clock.advance(301)
+    await board.opened.conductor.sweep()
+    assert (await ann.do("turn", seconds=0))["waits_for"] == []
+    assert (await ben.do("finalize", text="The pump."))["posted"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"start": {}}, "problem"),
+        ({"start": {"problem": "x", "strategy": "guess"}}, "there are round-robin, interest, volunteer"),
+        ({"start": {"problem": "x", "strategy": "llm"}}, "needs an endpoint"),
+        ({"start": {"problem": "x", "strategy": "coordinator"}}, "needs start.coordinator"),
+        ({"start": {"problem": "x", "agents": ["system"]}}, "Nobody is called 'system'"),
+        ({"start": {"problem": "x", "max_rounds": 0}}, "max_rounds"),
+        ({"start": {"problem": "x", "budget": {"steps": -1}}}, "steps"),
+        ({"start": {"problem": "x", "colour": 1}}, "colour"),
+        ({"text": "x", "offer": 0.5}, "one of text, decision, offer, start"),
+        ({"usage": {"tokens": 5}}, "usage goes with text or decision"),
+        ({"text": "x", "usage": {"tokens": "many"}}, "tokens"),
+        ({"offer": 2}, "offer"),
+        ({"run": "7b"}, "run-1"),
+        ({"text": "x"}, "There is no run"),
+        ({"text": "x", "run": "run-7"}, "There is no run-7"),
+    ],
+)
+async def test_what_cannot_be_is_refused_and_taught(board: Any, given: dict[str, Any], told: str) -> None:
+    ann = await board.join("ann")
+    assert told in (await ann.fail("turn", **given))["message"]
+
+
+async def test_a_second_run_must_wait_for_the_first(board: Any) -> None:
+    ann = await board.join("ann")
+    await start(ann)
+    assert "one run at a time" in (await ann.fail("turn", start={"problem": "Another."}))["message"]
