@@ -409,7 +409,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         ),
         clock=None,
         protocols=protocol_classes.Protocols(),
-        conductor=None,
+        conduct=lambda: None,
         gauge=None,
     )
     return compose.build_server(cast(compose.Installation, made))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -33,11 +33,9 @@ from .pruning.policies import Policies
 from .pruning.pruner import Pruner
 from .pruning.summaries.writing import SummaryWriter
 from .settings.server import PREFIX, Settings, check_embedder, check_endpoint
-from .strategies.strategies import Strategies
 from .text.tokens import Tokenizers
 from .usecases.activity import Activity
 from .usecases.blackboard import Blackboard
-from .usecases.conducting import Conductor
 from .usecases.growth_meter import Gauge
 from .usecases.readiness import Readiness
 from .usecases.retention import Keeper
@@ -51,7 +49,9 @@ if TYPE_CHECKING:
     from .mcp.callers import ConnectionInfo, Identify
     from .mcp.server import BoardServer
     from .pruning.summaries.endpoint import ChatEndpoint
+    from .strategies.strategies import Strategies
     from .tools.tool import Caller, ToolSet
+    from .usecases.conducting import Conductor
     from .usecases.growth import Growth
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,8 @@ class Installation:
     activity: Activity
     clock: Clock
     protocols: Protocols
-    conductor: Conductor
+    conduct: Callable[[], Conductor]
+    """Returns the conductor of runs, which is made and begins to work with the first call."""
     gauge: Gauge | None = None
     """Measures the growth of the folder; `None` where the boards live in memory."""
 
@@ -120,7 +121,7 @@ async def _opened(
     policies = Policies(settings.policy)
     validators = Validators(settings.validator)
     protocols = Protocols(settings.protocol)
-    strategies = Strategies(settings.strategy, model=settings.summariser in ENDPOINTS)
+    strategies = _strategies(settings) if settings.strategy else None
     access = AccessPolicies(settings.access)
     judge = AccessJudge(access)
     config = settings.board_config(policies, validators.names, access)
@@ -143,9 +144,6 @@ async def _opened(
             store, tokenizers, holder, policies=policies, writer=writer, deciders=settings.deciders
         )
         activity = Activity(store, time)
-        ask = None if endpoint is None else endpoint.ask
-        seconds = float(settings.summary_timeout_seconds)
-        conductor = Conductor(store, strategies, holder, ask, seconds)
         blackboard = Blackboard(
             store,
             tokenizers=tokenizers,
@@ -164,15 +162,24 @@ async def _opened(
         )
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []
         if background:
-            work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("runs", conductor.run())]
+            work = [("housekeeping", pruner.run()), ("activity", activity.run())]
             if settings.retention is not None:
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
         gauge = None if database is None else Gauge(lambda: _growth(settings, time))
+        conductors: list[Conductor] = []
+
+        def conduct() -> Conductor:
+            if not conductors:
+                conductors.append(_conductor(settings, store, holder, endpoint, strategies))
+                if background:
+                    housekeeping.append(asyncio.create_task(conductors[0].run(), name="runs"))
+            return conductors[0]
+
         archive.start()
         try:
             yield Installation(
-                settings, store, archive, pruner, blackboard, activity, time, protocols, conductor, gauge
+                settings, store, archive, pruner, blackboard, activity, time, protocols, conduct, gauge
             )
         finally:
             if gauge is not None:
@@ -184,12 +191,39 @@ async def _opened(
             if background:
                 await activity.close()
             await blackboard.following.tails.close()
-            await conductor.close()
+            for conductor in conductors:
+                await conductor.close()
             await pruner.close()
             await writer.close()
             await archive.close()
     finally:
         await store.close()
+
+
+def _strategies(settings: Settings) -> Strategies:
+    """Returns the strategies that runs may have.
+
+    Raises:
+        InvalidInput: one that the operator named cannot be loaded.
+    """
+    from .strategies.strategies import Strategies
+
+    return Strategies(settings.strategy, model=settings.summariser in ENDPOINTS)
+
+
+def _conductor(
+    settings: Settings,
+    store: SqlBoardStore,
+    holder: str,
+    endpoint: ChatEndpoint | None,
+    strategies: Strategies | None,
+) -> Conductor:
+    """Returns the conductor of runs, with the operator's strategies if there are any."""
+    from .usecases.conducting import Conductor
+
+    strategies = strategies or _strategies(settings)
+    ask = None if endpoint is None else endpoint.ask
+    return Conductor(store, strategies, holder, ask, float(settings.summary_timeout_seconds))
 
 
 def _growth(settings: Settings, clock: Clock) -> Growth | None:
@@ -302,7 +336,7 @@ def tool_set(
         from .usecases.participants import Participants
         from .usecases.runs import Runs
 
-        runs = Runs(opened.blackboard, opened.conductor)
+        runs = Runs(opened.blackboard, opened.conduct())
         RunTools(Participants(opened.blackboard), runs, rendering).register(tools)
     if "plan" in sets:
         from .tools.plan import PlanTools

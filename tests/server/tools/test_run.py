@@ -265,11 +265,11 @@ async def test_a_turn_lapses_without_calls_and_lasts_with_them(board: Any) -> No
         board.clock.advance(200)
         await ben.do("read")
         await board.opened.activity.flush()
-        await board.opened.conductor.sweep()
+        await board.opened.conduct().sweep()
         assert (await ben.do("turn", seconds=0))["round"] == 1
     waiting = asyncio.create_task(cara.do("turn", seconds=50))
     board.clock.advance(301)
-    await board.opened.conductor.sweep()
+    await board.opened.conduct().sweep()
     assert (await asyncio.wait_for(waiting, PATIENCE))["round"] == 2
     told = await ben.say("wait", since=0, seconds=0)
     assert (
@@ -286,7 +286,7 @@ async def test_a_decider_that_is_gone_leaves_the_answer_to_others(board: Any) ->
     assert (await ben.do("turn", text="It leaks.", seconds=0))["waits_for"] == ["cara"]
     assert "cara answers run-1" in (await ben.fail("finalize", text="The pump."))["message"]
     board.clock.advance(301)
-    await board.opened.conductor.sweep()
+    await board.opened.conduct().sweep()
     assert (await ann.do("turn", seconds=0))["waits_for"] == []
     assert (await ben.do("finalize", text="The pump."))["posted"]
 

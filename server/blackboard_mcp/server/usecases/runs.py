@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import Task
 from blackboard_mcp.protocols.answers import Attention
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.findings import had_by_one
 from blackboard_mcp.protocols.grants import without
@@ -249,6 +249,8 @@ class Runs:
             patience = min(deadline, next_report) - now
             await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
         self._board.activity.seen(board, agent)
+        if run is None and number:
+            raise UnknownReference(f"There is no run-{number} on '{board}'; turn() finds the newest.")
         return await self._standing(agent, board, run, started=started, done=done)
 
     async def _look(self, board: str, number: int) -> Run | None:
