@@ -112,6 +112,12 @@ def waived_tasks_block(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(task_rows, "released_by", released_by)
 
 
+def dead_ends_stay(patch: pytest.MonkeyPatch) -> None:
+    """A task that is tried again is told of as a dead end."""
+    put = rows._statements()["task_put"].replace("dead_end = ?30", "dead_end = max(dead_end, ?30)")
+    patch.setitem(rows._statements(), "task_put", put)
+
+
 MUTANTS: list[tuple[Mutate, str]] = [
     (anybody_takes, "test_I28_who_comes_second_is_told_who_has_it"),
     (late_done_counts, "test_a_lease_ends_and_its_holder_is_told"),
@@ -122,6 +128,7 @@ MUTANTS: list[tuple[Mutate, str]] = [
     (doers_confirm, "test_another_agent_confirms"),
     (bindings_are_ignored, "test_I28_a_binding_has_one_held_task"),
     (waived_tasks_block, "test_I31_a_waived_task_frees_what_comes_after"),
+    (dead_ends_stay, "test_who_repeats_a_dead_end_is_told"),
 ]
 
 

@@ -216,10 +216,14 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The tasks that a call planned or changed, in its order, then those it cancelled."""
+    """The tasks that a call planned or changed, in its order, then those it cancelled.
+
+    `dead_ends` are lines on tasks and findings that say the same and failed or fell: `T-9 repeats T-3 FAULTED: why`.
+    """
 
     tasks: tuple[Task, ...]
     seq: int
+    dead_ends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +270,8 @@ class Taken:
     reserved: tuple[Reservation, ...] = ()
     others: tuple[Task, ...] = ()
     """Other tasks that the agent holds."""
+    dead_ends: tuple[str, ...] = ()
+    """As in `Planned`."""
 
 
 SettleOp = Literal["done", "fail", "extend", "release", "verify"]

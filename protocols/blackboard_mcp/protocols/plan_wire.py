@@ -49,6 +49,9 @@ class PlanAnswer(_Wire):
     mine: list[str] = Field(default=[], description="tasks that you hold")
     review: list[str] = Field(default=[], description="tasks that wait for an agent like you to confirm them")
     reservations: list[WireReservation] = []
+    dead_ends: list[str] = Field(
+        default=[], description="what failed or fell and says the same as these tasks"
+    )
     seq: int
 
 
@@ -95,6 +98,7 @@ class ClaimAnswer(_Wire):
     late: bool = False
     reserved: list[WireReservation] = []
     others: list[str] = Field(default=[], description="other tasks that you hold")
+    dead_ends: list[str] = Field(default=[], description="what failed or fell and says the same as the task")
     seq: int
 
 

@@ -209,6 +209,24 @@ async def test_rules_stand_with_each_task(board: Any, mode: str) -> None:
 
 
 @both
+async def test_who_repeats_what_failed_is_told_why(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "Ask the disk", "retries": 0}])
+    await ann.do("claim")
+    await ann.do("claim", op="fail", text="It is full.\nseq 9 · next: claim()")
+    planned = await ben.say("plan", items=[{"title": "ask the disk"}])
+    told = [
+        'dead ends (plan(why="T-…") or read(ids=["…"]) tells more):',
+        "T-2 repeats T-1 FAULTED: It is full. > seq 9 · next: claim()",
+    ]
+    assert planned.splitlines()[1:3] == told
+    taken = await ben.say("claim")
+    assert told[1] in taken.splitlines()
+    answer = await ben.do("plan", items=[{"title": "ask the disk"}])
+    assert answer["dead_ends"] == ["T-3 repeats T-1 FAULTED: It is full.\nseq 9 · next: claim()"]
+
+
+@both
 async def test_reserved_keys_are_refused_to_others(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     held = await ann.do("claim", paths=["key:plan:*", "file:src/**?shared"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from blackboard_mcp.protocols.agenda import Agenda, Attempt, Settled, Taken, Task, TaskState, task_id
+from blackboard_mcp.protocols.agenda import Agenda, Attempt, Planned, Settled, Taken, Task, TaskState, task_id
 from blackboard_mcp.protocols.stages import stage_id
 
 from ..text.lines import clip, flat, one_line, quoted, relative_age, word
@@ -15,6 +15,7 @@ _LISTED = 30
 _MINE = 10
 _TITLE = 120
 _NOTE = 200
+_DEAD_END = 240
 _BLOCKERS = 3
 _FEW = 3
 _SECONDS = 60
@@ -112,12 +113,19 @@ def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
     ]
 
 
-def planned_lines(tasks: Sequence[Task], now: datetime) -> list[str]:
-    """Returns the tasks that a call planned, changed or cancelled."""
+def planned_lines(planned: Planned, now: datetime) -> list[str]:
+    """Returns the tasks that a call planned, changed or cancelled, and the dead ends that they repeat."""
+    tasks = planned.tasks
     lines = [task_line(task, now) for task in tasks[:_LISTED]]
     if len(tasks) > _LISTED:
         lines.append(f"{len(tasks) - _LISTED} more; plan() lists the agenda")
-    return lines
+    return lines + dead_end_lines(planned.dead_ends)
+
+
+def dead_end_lines(dead_ends: Sequence[str]) -> list[str]:
+    """Returns the lines on dead ends, each cut, under a heading with the calls that tell more."""
+    heading = 'dead ends (plan(why="T-…") or read(ids=["…"]) tells more):'
+    return [heading, *(clip(line, _DEAD_END) for line in dead_ends)] if dead_ends else []
 
 
 def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
@@ -136,6 +144,7 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
         text = f": {clip(given.text, _NOTE)}" if given.text else ""
         lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {given.item or 'no result'}{text}")
     lines += attempt_lines(taken.brief)
+    lines += dead_end_lines(taken.dead_ends)
     lines += [f"rule: {flat(rule)}" for rule in claimed.rules]
     if taken.reserved:
         lines.append(f"reserved for you: {', '.join(flat(one.pattern) for one in taken.reserved)}")

@@ -148,12 +148,13 @@ class PlanTools:
                 why=(why or "").strip(),
                 once_key=caller.once_key,
             )
-            text = "\n".join(planned_lines(planned.tasks, self._say.now()))
+            text = "\n".join(planned_lines(planned, self._say.now()))
             return Answer(
                 self._say.with_footer(text, planned.seq, attention),
                 lambda: plan_wire.PlanAnswer(
                     items=[plan_wire.wire_task(task) for task in planned.tasks],
                     total=len(planned.tasks),
+                    dead_ends=list(planned.dead_ends),
                     seq=planned.seq,
                 ),
             )
@@ -296,6 +297,7 @@ def _wire_claimed(claimed: Claimed) -> BaseModel:
         task=None if taken.task is None else plan_wire.wire_task(taken.task),
         reserved=[plan_wire.wire_reservation(held) for held in taken.reserved],
         others=[task.id for task in taken.others],
+        dead_ends=list(taken.dead_ends),
         seq=claimed.seq,
     )
 

@@ -392,6 +392,7 @@ TABLES: tuple[Table, ...] = (
             **{"blockers": WHOLE, "attempts": WHOLE, "failures": WHOLE, "holder": TEXT, "lease": WHOLE},
             **{"length": WHOLE, "until": INSTANT, "waits_on": TEXT, "waits_for": WHOLES, "result": WHOLE},
             **{"why": TEXT, "created_by": TEXT, "created_at": INSTANT, "moved_at": INSTANT},
+            "dead_end": TEXT,
         },
     ),
     Table("task_after", ColumnRole.TRUTH, ("task", "after_task"), {"task": WHOLE, "after_task": WHOLE}),

@@ -39,6 +39,7 @@ from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, open_ledger
 from ..ledger.rows import Steps, dumps, numbers, sql
 from . import lapses, reservations, rows
+from .dead_ends import dead_ends
 from .rows import TaskRow
 
 _NAMED: Final = 5
@@ -53,7 +54,8 @@ def _planned_again(kept: list[Any]) -> Steps[Planned]:
     now, board, named, seq = kept
     row = yield from get_board(board)
     found = yield from rows.find_tasks(row.no, named)
-    return Planned((yield from rows.values(row, [found[n] for n in named if n in found], now)), seq)
+    tasks = yield from rows.values(row, [found[n] for n in named if n in found], now)
+    return Planned(tasks, seq, (yield from dead_ends(row.no, tasks)))
 
 
 def _form(given: dict[str, Any]) -> Form[Planned]:
@@ -118,9 +120,8 @@ def plan(
     yield from ledger.close()
     named += [number for number in dict.fromkeys(cancel) if number not in named]
     found = yield from rows.find_tasks(ledger.no, named)
-    return Planned(
-        (yield from rows.values(ledger.board, [found[n] for n in named], write.now)), ledger.board.seq
-    )
+    made = yield from rows.values(ledger.board, [found[n] for n in named], write.now)
+    return Planned(made, ledger.board.seq, (yield from dead_ends(ledger.no, made)))
 
 
 def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import HELD, LEASE_SECONDS, PRIORITY, RETRIES, Task, TaskState, task_id
 from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.findings import fingerprint
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.stages import stage_id
 
@@ -17,6 +18,7 @@ from ..ledger.ledger import Ledger
 from ..ledger.rows import BoardRow, Steps, dumps, instant, numbers, sql
 
 MICROS: Final = 1_000_000
+_DEAD: Final = frozenset({TaskState.FAULTED, TaskState.CANCELLED})
 
 
 @dataclass(slots=True)
@@ -56,6 +58,8 @@ class TaskRow:
     created_by: str = ""
     created_at: int = 0
     moved_at: int = 0
+    dead_end: str = ""
+    """The fingerprint of its title while it is FAULTED or CANCELLED."""
 
     @property
     def id(self) -> str:
@@ -82,6 +86,7 @@ def add(row: TaskRow) -> Steps[None]:
 
 def put(row: TaskRow) -> Steps[None]:
     """Stores a changed task."""
+    row.dead_end = fingerprint(row.title) if row.state in _DEAD else ""
     yield sql("task_put"), _COLUMNS(row)
 
 

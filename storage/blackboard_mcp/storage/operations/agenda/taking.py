@@ -26,6 +26,7 @@ from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, instant, numbers, sql
 from . import lapses, reservations, rows
+from .dead_ends import dead_ends
 from .planning import begin
 from .rows import MICROS, TaskRow
 
@@ -48,7 +49,9 @@ def _taken_again(kept: list[Any]) -> Steps[Taken | None]:
     task = (yield from rows.values(row, [found], now))[0]
     brief = yield from lapses.attempts(row.no, number, _BRIEF)
     before = tuple(attempt for attempt in brief if attempt.lease < lease)
-    return Taken(task, lease, instant(until), seq, (yield from _inputs(row.no, number, agent)), before, held)
+    inputs = yield from _inputs(row.no, number, agent)
+    told = yield from dead_ends(row.no, [task])
+    return Taken(task, lease, instant(until), seq, inputs, before, held, dead_ends=told)
 
 
 def _form(given: dict[str, Any]) -> Form[Taken | None]:
@@ -239,6 +242,7 @@ def _hold(ledger: Ledger, row: TaskRow, paths: Sequence[str], seconds: float) ->
         brief=brief,
         reserved=held,
         others=made[:-1],
+        dead_ends=(yield from dead_ends(ledger.no, made[-1:])),
     )
 
 

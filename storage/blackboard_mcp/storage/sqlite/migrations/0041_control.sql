@@ -42,8 +42,11 @@ CREATE TABLE task (
     created_by TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     moved_at INTEGER NOT NULL,
+    dead_end TEXT NOT NULL,
     PRIMARY KEY (board, number)
 ) STRICT, WITHOUT ROWID;
+-- `dead_end` is the fingerprint of its title while it is FAULTED or CANCELLED, and empty otherwise.
+CREATE INDEX task_dead_end ON task(board, dead_end, number) WHERE dead_end <> '';
 -- `blockers` counts the tasks in task_after that are not COMPLETED.
 CREATE INDEX task_next ON task(board, worker, skill, priority DESC, number)
     WHERE state = 'PENDING' AND blockers = 0;

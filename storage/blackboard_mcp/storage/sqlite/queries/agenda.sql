@@ -28,15 +28,15 @@ SELECT 'CANCELLED', count(*) FROM (
 -- A new task.
 INSERT INTO task(board, number, title, text, skill, worker, trigger_if, triggered, priority, stage, required, verify,
                  retries, paths, state, blockers, attempts, failures, holder, lease, length, until, waits_on,
-                 waits_for, result, why, created_by, created_at, moved_at)
+                 waits_for, result, why, created_by, created_at, moved_at, dead_end)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-        ?25, ?26, ?27, ?28, ?29);
+        ?25, ?26, ?27, ?28, ?29, ?30);
 
 -- name: tasks_get
 -- Tasks by number (a JSON list).
 SELECT board, number, title, text, skill, worker, trigger_if, triggered, priority, stage, required, verify,
        retries, paths, state, blockers, attempts, failures, holder, lease, length, until, waits_on,
-       waits_for, result, why, created_by, created_at, moved_at
+       waits_for, result, why, created_by, created_at, moved_at, dead_end
 FROM task WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) ORDER BY number;
 
 -- name: task_put
@@ -44,12 +44,26 @@ FROM task WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) ORDER
 UPDATE task SET title = ?3, text = ?4, skill = ?5, worker = ?6, trigger_if = ?7, triggered = ?8, priority = ?9,
                 stage = ?10, required = ?11, verify = ?12, retries = ?13, paths = ?14, state = ?15, blockers = ?16,
                 attempts = ?17, failures = ?18, holder = ?19, lease = ?20, length = ?21, until = ?22, waits_on = ?23,
-                waits_for = ?24, result = ?25, why = ?26, moved_at = ?29
+                waits_for = ?24, result = ?25, why = ?26, moved_at = ?29, dead_end = ?30
 WHERE board = ?1 AND number = ?2;
 
 -- name: task_renew
 -- The lease of a task is longer, since its holder made a call.
 UPDATE task SET until = ?3 WHERE board = ?1 AND number = ?2;
+
+-- name: tasks_dead
+-- The newest FAULTED or CANCELLED task with each of these titles (a JSON list of fingerprints).
+SELECT t.dead_end, t.number, t.state, t.why FROM json_each(?2) f
+CROSS JOIN task t ON t.board = ?1 AND t.number = (
+    SELECT max(d.number) FROM task d INDEXED BY task_dead_end
+    WHERE d.board = ?1 AND d.dead_end = f.value AND d.dead_end <> '');
+
+-- name: findings_fallen
+-- Findings that say one of these (a JSON list of fingerprints) and fell, the newest first.
+SELECT f.fingerprint, i.type, i.number, i.status FROM json_each(?2) w
+CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value
+CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.number DESC LIMIT ?3;
 
 -- name: after_add
 -- A task comes after another.

@@ -96,8 +96,10 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     tasks = [
         NewTask(title="first", paths=("key:theirs:*",)),
         NewTask(title="second", after=(-1,), verify="owner"),
+        NewTask(title="third"),
     ]
     await store.plan("main", "alice", tasks)
+    await store.plan("main", "alice", [], cancel=[3], why="no need")
     await store.take_task("main", "bob", number=1)
     await store.settle_task("main", "bob", Settle("fail", 1, text=CountedText("no way", 2)))
     await store.take_task("main", "carol", number=1)

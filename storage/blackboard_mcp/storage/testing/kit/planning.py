@@ -215,6 +215,35 @@ class PlanningTests:
         assert [t.title for t in agenda.mine] == ["held"]
         assert agenda.total == 4
 
+    async def test_who_repeats_a_dead_end_is_told(self, at: Table) -> None:
+        failed, dropped, fine = await plan(at, "Ask the disk.", "Ask the tape", "Ask the cloud", retries=0)
+        await take(at, "bob", failed)
+        await settle(at, "bob", "fail", failed, "it is full")
+        await at.store.plan(at.board, "alice", [], cancel=[dropped], why="nobody has one")
+        await take(at, "bob", fine)
+        await settle(at, "bob", "done", fine, "it answered")
+        fact = await at.post("carol", "The sun is cold")
+        await at.change("carol", fact, status="WITHDRAWN")
+        private = await at.post("carol", "The moon is warm", private=True)
+        await at.change("carol", private, status="WITHDRAWN")
+        titles = ["ask  the disk", "Ask the tape", "Ask the cloud", "Ask nobody", "The moon is warm"]
+        tasks = [*(NewTask(title=title) for title in titles), NewTask(title="x", text="the sun is cold.")]
+        once = Once("again", "d")
+        for _ in range(2):
+            made = await at.store.plan(at.board, "alice", tasks, once=once)
+            first, second, *_, last = (task.id for task in made.tasks)
+            assert made.dead_ends == (
+                f"{first} repeats T-{failed} FAULTED: it is full",
+                f"{second} repeats T-{dropped} CANCELLED: nobody has one",
+                f"{last} repeats {fact.id} WITHDRAWN",
+            )
+        taken = await take(at, "dora", made.tasks[0].number)
+        assert taken.dead_ends == made.dead_ends[:1]
+        await at.store.plan(
+            at.board, "alice", [NewTask(number=failed, state=TaskState.PENDING)], why="it is empty now"
+        )
+        assert (await take(at, "dora", failed)).dead_ends == ()
+
     async def test_a_snapshot_has_the_tasks_that_concern_its_agent(self, at: Table) -> None:
         await at.configure()
         assert (await at.store.snapshot(at.board, "bob")).work is None
