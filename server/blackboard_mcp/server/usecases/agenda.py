@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
@@ -38,6 +39,7 @@ from ..limits.rates import size_of
 from .blackboard import Blackboard
 from .following import Report
 from .requests import check_skills
+from .waiting_line import WaitingLine
 
 _REPORT_EVERY: Final = 5.0
 _AFTER: Final = 0.005
@@ -69,7 +71,8 @@ class Tasks:
     def __init__(self, board: Blackboard) -> None:
         self._board = board
         self._returning: set[asyncio.Task[None]] = set()
-        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, WaitingLine] = WeakValueDictionary()
+        self._places = itertools.count()
 
     # Planning
 
@@ -157,8 +160,10 @@ class Tasks:
         seen = store.changes()
         taken = await self._take(name, agent, number, wanted, paths, lease_seconds, once)
         tried = -1
+        line = self._lines.setdefault(name, WaitingLine())
+        place = next(self._places)
         while taken is None and (now := loop.time()) < deadline:
-            async with self._gates.setdefault(name, asyncio.Lock()):
+            async with line.turn(place):
                 # Whoever waits longest looks first; the others see what it left.
                 prospect = await store.prospect(name, agent, wanted)
                 # A ready task whose paths others reserve cannot be taken before something changes.
