@@ -50,8 +50,8 @@ _DEBATES: Final = frozenset(
     {EventType.DEBATE_OPENED, EventType.DEBATE_JOINED, EventType.DEBATE_CLOSED, EventType.BOARD_CREATED}
 )
 """Events that also change how other items are shown: the rest of the debate, which they do not name."""
-_OF_TASKS: Final = ("plan.", "claim.")
-"""How the names of events about tasks and leases begin."""
+_OF_TASKS: Final = ("plan.", "claim.", "stage.")
+"""How the names of events that change the agenda begin."""
 _TYPES: Final = {letter: type_ for type_, letter in LETTERS.items()}
 
 
