@@ -559,7 +559,7 @@ def error_rows() -> Iterator[tuple[str, str]]:
 
 def resources() -> str:
     """Returns the page about resources."""
-    made = server()
+    made = server("run", "plan")
     named = [(str(one.uri), one.description or "") for one in made.published_resources]
     named += sorted((one.uri_template, one.description or "") for one in made.published_templates)
     rows = ((f"`{uri}`", about) for uri, about in named if not uri.split("{?")[0].endswith(".json"))
@@ -584,8 +584,8 @@ def resources() -> str:
         "default board and the 19 newest others. `boards://all` names all. A client is told when a board comes.\n\n"
         "## Prompts\n\n"
         "What a person picks from a client's menu (`/mcp__blackboard__catch-up` in Claude Code) for the model to do. "
-        "They name calls of tools and hold no text of items. Arguments complete.\n\n"
-        + table(("prompt", "arguments", ""), prompts)
+        "They name calls of tools and hold no text of items. Arguments complete. The last four are there with the "
+        "tools that they call (`--tools core,run,plan`).\n\n" + table(("prompt", "arguments", ""), prompts)
     )
 
 

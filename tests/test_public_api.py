@@ -192,6 +192,10 @@ ACCESS = {
     "participants": "",
     "plan": "items cancel why idempotency_key",
     "agenda": "",
+    "start_run": "problem agents strategy fallback max_rounds budget coordinator decider coordinate decide sealed "
+    "idle_seconds idempotency_key",
+    "turn": "text decision offer lease usage run seconds idempotency_key",
+    "finalize": "text cites run idempotency_key",
     "claim": "id skills paths seconds lease_seconds idempotency_key",
     "settle": "op id text lease ok cites paths lease_seconds idempotency_key",
     "info": "",

@@ -19,6 +19,7 @@ from .values import dataclass
 
 if TYPE_CHECKING:
     from .agenda import Workload
+    from .runs import Run
 
 MOST_UNSEEN = 100
 """Most changes that an agent was not shown which are counted and named; the first ones are kept."""
@@ -340,6 +341,8 @@ class Snapshot:
     archived: Archived = field(default_factory=Archived)
     work: Workload | None = None
     """The tasks that concern the agent; `None` if all tasks of the board are over."""
+    run: Run | None = None
+    """The board's run that is not over."""
 
 
 @dataclass(frozen=True, slots=True)

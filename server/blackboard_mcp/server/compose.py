@@ -156,6 +156,7 @@ async def _opened(
             stewards=settings.stewards,
             summarizes="memory" in settings.tools,
             claims="plan" in settings.tools,
+            takes_turns="run" in settings.tools,
             validators=validators,
             access=judge,
             responds="messages" in settings.tools,

@@ -367,7 +367,7 @@ def drivers(world: World) -> dict[str, list[Args]]:
             {"op": "extend", "text": "it", "cites": [unseen]},
             {"op": "done", "text": "found", "cites": [unseen]},
             {"op": "done", "text": "found"},
-            {"paths": ["key:**"]},
+            {"paths": ["key:shared:**"]},
         ],
         "join": [{}, {"role": "prober", "interests": [{"type": "FACT"}]}, {"leave": "done"}],
         "turn": [

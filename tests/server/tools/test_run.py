@@ -112,6 +112,25 @@ async def test_agents_take_turns_and_the_decider_answers(board: Any, mode: str) 
     assert "finished" in (await ben.fail("turn", text="One more thing."))["message"]
 
 
+async def test_a_view_says_whose_turn_it_is(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.post("The disk is full.")
+    assert "run-" not in await ann.say("read")
+    await start(ann, max_rounds=1, agents=["ben", "ann"], strategy="choreography")
+    mine = (await ben.do("turn", seconds=0))["lease"]
+    assert f"run-1 on B-2, round 1 of 1:\nyour turn to contribute, lease {mine}: turn() says what to do" in (
+        await ben.say("read")
+    )
+    await ben.do("turn", text="It is the log.", seconds=0)
+    cara = await board.join("cara")
+    assert "run-1 on B-2, round 1 of 1:\nann has the turn" in await cara.say("read")
+    lease = (await ann.do("turn", text="The log it is.", seconds=0))["lease"]
+    told = f'run-1 on B-2, rounds over:\nyou answer, lease {lease}: finalize(text="…", cites=["…"])'
+    assert told in await ann.say("read")
+    await ann.do("finalize", text="The log.")
+    assert "run-1 on" not in await cara.say("read")
+
+
 async def test_who_has_no_turn_is_told_so_in_few_tokens(board: Any) -> None:
     ann, ben = await board.join("ann", "ben")
     await start(ann)

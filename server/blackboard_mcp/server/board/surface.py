@@ -8,12 +8,15 @@ from .following import Follows
 from .groups import Groups
 from .items import Items
 from .participants import Participates
+from .runs import TakesTurns
 from .stewards import Stewards
 from .tasks import Plans
 from .transactions import Transacts
 
 
-class BoardAccess(Items, Transacts, Debates, Follows, Groups, Asks, Participates, Plans, Stewards):
+class BoardAccess(
+    Items, Transacts, Debates, Follows, Groups, Asks, Participates, TakesTurns, Plans, Stewards
+):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 
     `agent` is the agent's name, `name` the board's, and `seq` the board's highest sequence in any answer so

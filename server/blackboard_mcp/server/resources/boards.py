@@ -466,6 +466,10 @@ class Resources:
             items = [i for i in page.items if ref != "decide" or i.status is Status.DEBATED]
             ids = dict.fromkeys(i.thread_id if argument == "thread" else i.id for i in items)
             return [id_ for id_ in ids if id_.casefold().startswith(partial.casefold())]
+        if board is not None and argument == "task":
+            agenda = await store.agenda(board.id, caller.agent)
+            listed = agenda.review if ref == "review" else agenda.tasks
+            return [task.id for task in listed if task.id.casefold().startswith(partial.casefold())]
         if board is not None and argument == "after":
             return [str(board.seq)] if str(board.seq).startswith(partial) else []
         return []

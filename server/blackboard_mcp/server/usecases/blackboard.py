@@ -115,6 +115,7 @@ class Blackboard:
         stewards: Sequence[str] = (),
         summarizes: bool = False,
         claims: bool = False,
+        takes_turns: bool = False,
         validators: Validators | None = None,
         access: AccessJudge | None = None,
         responds: bool = False,
@@ -134,6 +135,7 @@ class Blackboard:
         self.validation = Validation(store, self.validators, config, tokenizers)
         self._summarizes = summarizes
         self.claims = claims
+        self._takes_turns = takes_turns
         self._responds = responds
         self.looks = Looks(activity)
         self._reader = ItemReader(store, self.looks, activity)
@@ -460,6 +462,8 @@ class Blackboard:
             snapshot = replace(snapshot, summaries=())
         if not self.claims:
             snapshot = replace(snapshot, work=None)
+        if not self._takes_turns:
+            snapshot = replace(snapshot, run=None)
         render = partial(
             render_view,
             snapshot,

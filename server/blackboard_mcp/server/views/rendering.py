@@ -23,7 +23,7 @@ from . import law, news
 from .budget import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections
 from .standing import Standing
-from .tasks import task_sections
+from .tasks import run_section, task_sections
 
 DEFAULT_BUDGET = 1_500
 _ROOMY = 260
@@ -232,7 +232,8 @@ class Renderer:
 
     def _place_tasks(self, free: int) -> int:
         spent = 0
-        for heading, *lines in task_sections(self._standing):
+        sections = [run_section(self._standing), *task_sections(self._standing)]
+        for heading, *lines in filter(None, sections):
             cost = self._count(heading) + 1
             for place, line in enumerate(lines):
                 cost += self._count(line) + 1

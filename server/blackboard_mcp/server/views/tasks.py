@@ -1,4 +1,4 @@
-"""Lines on the tasks that the reader of a view holds, could take and could confirm."""
+"""Lines on whose turn it is, and on the tasks that the reader of a view holds, could take and could confirm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.agenda import MAX_WORK, Task, TaskState
+from blackboard_mcp.protocols.runs import Run, RunState, RunTurn
 
 from ..text.lines import clip, word
 from .standing import Standing
@@ -33,6 +34,29 @@ def task_sections(standing: Standing) -> list[list[str]]:
         call = f'claim(id="{work.review[0].id}", op="verify", ok=true or false, text="…")'
         found.append(_section(f"to confirm ({call}):", work.review, map(_done, work.review)))
     return found
+
+
+def run_section(standing: Standing) -> list[str]:
+    """Returns a heading with the run that is not over, and whose turn it is; an empty list without a run."""
+    run = standing.snapshot.run
+    if run is None:
+        return []
+    turn = run.turn_of(standing.agent)
+    place = "rounds over" if run.state is RunState.SETTLED else f"round {run.round} of {run.max_rounds}"
+    return [f"{run.id} on {run.problem}, {place}:", _whose(run) if turn is None else _yours(turn)]
+
+
+def _yours(turn: RunTurn) -> str:
+    if turn.kind == "answer":
+        return f'you answer, lease {turn.lease}: finalize(text="…", cites=["…"])'
+    return f"your turn to {turn.kind}, lease {turn.lease}: turn() says what to do"
+
+
+def _whose(run: Run) -> str:
+    names = [word(turn.agent) for turn in run.turns if turn.state == "given"]
+    more = f" +{len(names) - _LISTED}" if len(names) > _LISTED else ""
+    named = ", ".join(names[:_LISTED])
+    return f"{named}{more} {'have' if len(names) > 1 else 'has'} the turn" if names else "nobody has the turn"
 
 
 def _section(heading: str, tasks: Sequence[Task], lines: Iterable[str]) -> list[str]:

@@ -41,6 +41,11 @@ def parse(given: str) -> tuple[str, bool]:
             f"'{given[:60]}' is no path to reserve. Nothing was changed; write file:src/db/** or key:plan:*, with "
             "?shared at the end to share it.",
         )
+    if scheme == "key" and "*" in parts[0]:
+        raise InvalidInput(
+            f"'{given[:60]}' could be every key of the board. Nothing was changed; begin with a whole part, as in "
+            "key:plan:**.",
+        )
     return pattern, shared
 
 

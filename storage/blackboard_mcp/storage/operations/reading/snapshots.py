@@ -21,6 +21,7 @@ from ..leaving import guard_index
 from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_after, get_board, load, looked, owed_by
 from ..ledger.rows import FORGOTTEN, Steps, dumps, event_of, instant, numbers, sql
+from ..runs.rows import live as live_run
 from .item_states import values
 
 SNAPSHOT_ITEMS = 300
@@ -102,6 +103,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
         replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
         archived=archived,
         work=(yield from workload(row, agent)),
+        run=(yield from live_run(row)),
     )
 
 

@@ -101,6 +101,13 @@ def find(no: int, number: int) -> Steps[RunRow | None]:
     return RunRow(*found[0]) if found else None
 
 
+def live(board: BoardRow) -> Steps[Run | None]:
+    """Returns the run of a board that is not over, as of its last change; `None` if there is none."""
+    found = yield sql("run_live"), (board.no,)
+    row = (yield from find(board.no, found[0][0])) if found else None
+    return None if row is None else (yield from value(board, row, row.moved_at))
+
+
 def get(board: BoardRow, number: int) -> Steps[RunRow]:
     """Returns a run, with 0 the newest.
 

@@ -657,6 +657,15 @@ class ReservationTests:
         await take(at, "carol", paths=["file:src/web/**", "key:src:db:x"])
         await take(at, "bob", paths=["file:src/db/a.py"])
 
+    async def test_nobody_reserves_all_keys_of_a_board(self, at: Table) -> None:
+        await at.configure()
+        for path in ("key:**", "key:*", "key:*:plan", "key:p*:x", "key:**:x", "key:*?shared"):
+            with pytest.raises(InvalidInput, match="could be every key"):
+                await take(at, "bob", paths=[path])
+            with pytest.raises(InvalidInput, match="could be every key"):
+                await plan(at, "one", paths=(path,))
+        await take(at, "bob", paths=["key:plan:**", "file:**"])
+
     async def test_shared_paths_exclude_only_what_is_not_shared(self, at: Table) -> None:
         await at.configure()
         await take(at, "bob", paths=["file:docs/*?shared"])
