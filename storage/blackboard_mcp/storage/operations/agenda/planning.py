@@ -11,7 +11,6 @@ from blackboard_mcp.protocols.agenda import (
     MAX_LISTED,
     MAX_NOTE,
     MAX_OPEN_TASKS,
-    MAX_PATHS,
     MAX_RETRIES,
     MAX_TASKS,
     MAX_TITLE,
@@ -170,8 +169,10 @@ def _check(task: NewTask, place: int) -> None:
         raise InvalidInput(f"{where}: priority is 1 to 5, and 5 goes first. Nothing was changed.")
     if task.retries is not None and not 0 <= task.retries <= MAX_RETRIES:
         raise InvalidInput(f"{where}: retries is 0 to {MAX_RETRIES}. Nothing was changed.")
-    if task.paths is not None and len(task.paths) > MAX_PATHS:
-        raise InvalidInput(f"{where}: paths takes at most {MAX_PATHS} patterns. Nothing was changed.")
+    try:
+        reservations.check(task.paths or ())
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}") from None
     if task.state is not None and (
         not task.number or task.state not in (TaskState.PENDING, TaskState.COMPLETED)
     ):
