@@ -1,10 +1,11 @@
-"""Measures `claim` over HTTP beside a no-op tool on the same SDK, and how it grows with the agenda.
+"""Measures `claim` and `turn` over HTTP beside a no-op tool on the same SDK, and how `claim` grows with the agenda.
 
     python benchmarks/claims.py [--calls 400] [--rounds 3]
 
-One client claims a task and reports it done, again and again, against a server process; the no-op is a server process
-of its own. Server CPU per call is taken from the processes' own clocks, and the best of the rounds counts; read the
-ratio. Growth is taken in this process on a file: takings and reports with so many tasks open, and with so many over.
+One client claims a task and reports it done, and ends one turn after another, each with a text of its own, against a
+server process; the no-op is a server process of its own. Server CPU per call is taken from the processes' own clocks,
+and the best of the rounds counts; read the ratio. Growth is taken in this process on a file: takings and reports with
+so many tasks open, and with so many over.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def over_http(calls: int, rounds: int) -> None:
             "--data",
             str(Path(folder, "data")),
         ]
-        command += ["--transport", "http", "--port", "0", "--tools", "core,plan"]
+        command += ["--transport", "http", "--port", "0", "--tools", "core,run,plan"]
         best: dict[str, float] = {}
         with server(command) as (port, pid), server([sys.executable, str(noop), "http"]) as (idle, idle_pid):
             for _ in range(rounds):
@@ -75,11 +76,16 @@ def over_http(calls: int, rounds: int) -> None:
                     tasks = [{"title": f"task {n}"} for n in range(100)]
                     asyncio.run(spent(port, pid, [("plan", {"items": tasks})]))
                 taking = [("claim", {"seconds": 0}), ("claim", {"op": "done", "text": "It is done."})]
+                run = {"problem": "Which pump?", "agents": ["worker"], "max_rounds": calls}
+                asyncio.run(spent(port, pid, [("turn", {"start": run})]))
+                turns = [("turn", {"text": f"I looked at pump {n}.", "seconds": 0}) for n in range(calls)]
                 for name, used in (
                     ("no-op", spent(idle, idle_pid, [("post", {"text": "x"})] * calls)),
                     ("claim, then done", spent(port, pid, taking * calls)),
+                    ("turn, which ends one and gives the next", spent(port, pid, turns)),
                 ):
                     best[name] = min(best.get(name, 1e9), asyncio.run(used))
+                asyncio.run(spent(port, pid, [("finalize", {"text": "The blue one."})]))
         for name, used in best.items():
             print(f"{name}: {used:.0f} µs of server CPU a call, {used / best['no-op']:.2f} of the no-op")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from typing import Any
 
 from blackboard_mcp.protocols.errors import Unreachable
 from blackboard_mcp.protocols.run_wire import TurnAnswer
@@ -32,7 +33,7 @@ KNOWS = {
     "skeptic": "Was the flow of the blue pump measured with the long hose?",
     "clerk": "The blue pump moves enough and costs less than 300.",
 }
-TASKS = [
+TASKS: list[dict[str, Any]] = [
     {"title": "measure the flow", "worker": "tester"},
     {"title": "ask for prices", "worker": "buyer"},
     {"title": "compare the pumps", "after": ["$1", "$2"], "worker": "clerk", "verify": True},

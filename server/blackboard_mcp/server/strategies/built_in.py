@@ -60,6 +60,8 @@ def interest(situation: Situation) -> Chosen:
     return _one(name, "interest", NOBODY)
 
 
+UNSEEING: Final = frozenset({"round-robin", "volunteer", "choreography"})
+"""Strategies that look neither at participants nor at events."""
 BUILT_IN: Final[Mapping[str, Callable[[Situation], Chosen]]] = {
     "round-robin": round_robin,
     "interest": interest,

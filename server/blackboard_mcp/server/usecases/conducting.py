@@ -17,10 +17,12 @@ from blackboard_mcp.protocols.events import SYSTEM, Event
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.protocols.participants import Participant
 from blackboard_mcp.protocols.runs import Run, RunState, RunTurn
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL, STRATEGY_SECONDS, Situation
 
+from ..strategies.built_in import UNSEEING
 from ..strategies.decisions import NotUnderstood, parse_decision
 from ..strategies.model import ANSWER_TOKENS, messages
 from ..strategies.strategies import Strategies
@@ -108,7 +110,11 @@ class Conductor:
                     )
                 finally:
                     await self._store.release(lease, self._holder)
-            if after.stamp == run.stamp or after.phase == "choose" == run.phase:
+            if (
+                not waits_for_choice(after)
+                or after.stamp == run.stamp
+                or after.phase == "choose" == run.phase
+            ):
                 return True
 
     async def _choose(self, board: str, run: Run) -> Run:
@@ -127,13 +133,16 @@ class Conductor:
         async def events(after: int, limit: int) -> Sequence[Event]:
             return (await store.log(board, viewer, max(0, after), max(1, min(limit, _NEWS)))).events
 
-        listed = await store.participants(board)
-        since = min((turn.lease for turn in run.turns), default=run.seq)
+        listed: Sequence[Participant] = ()
+        news: Sequence[Event] = ()
+        if run.strategy not in UNSEEING:
+            listed = await store.participants(board)
+            news = await events(min((turn.lease for turn in run.turns), default=run.seq), _NEWS)
         return Situation(
             run=run,
-            eligible=await store.eligible_agents(board, run.number),
+            eligible=run.agents or await store.eligible_agents(board, run.number),
             participants={one.agent: one for one in listed},
-            news=await events(since, _NEWS),
+            news=news,
             events=events,
         )
 

@@ -275,18 +275,18 @@ class Runs:
         if run is None:
             return Standing(None, agent, seq, attention)
         key = (board, agent)
-        eligible = (
-            ()
-            if run.state is not RunState.OPEN
-            else await self._board.store.eligible_agents(board, run.number)
-        )
+        eligible: tuple[str, ...] = ()
+        if run.state is RunState.OPEN:
+            eligible = run.agents or await self._board.store.eligible_agents(board, run.number)
         part = not eligible or agent in (
             *eligible,
             run.coordinator,
             run.decider or run.started_by,
             run.started_by,
         )
-        claims = (await self._board.store.agenda(board, agent, limit=10)).mine
+        claims: tuple[Task, ...] = ()
+        if self._board.claims:
+            claims = (await self._board.store.agenda(board, agent, limit=10)).mine
         if turn is None and run.state not in _OVER:
             self._misses[key] = misses = 0 if done or started else self._misses.get(key, 0) + 1
             return Standing(

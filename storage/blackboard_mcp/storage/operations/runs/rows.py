@@ -17,7 +17,9 @@ from ..ledger.ledger import Ledger
 from ..ledger.rows import BoardRow, Steps, dumps, instant, numbers, sql
 
 _KEPT: Final = 200
-"""Turns of a run that one look returns."""
+"""Most turns of a run that one look returns: enough for the last turn of each agent."""
+_FEWEST: Final = 20
+_EACH: Final = 4
 
 
 @dataclass(slots=True)
@@ -142,7 +144,9 @@ def turns_of_round(row: RunRow) -> Steps[list[TurnRow]]:
 
 def turns(row: RunRow) -> Steps[list[TurnRow]]:
     """Returns the last turns of a run, newest first."""
-    return [TurnRow(*raw) for raw in (yield sql("turns_of"), (row.board, row.number, _KEPT))]
+    named = row.named()
+    kept = min(_KEPT, _FEWEST + _EACH * len(named)) if named else _KEPT
+    return [TurnRow(*raw) for raw in (yield sql("turns_of"), (row.board, row.number, kept))]
 
 
 def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:

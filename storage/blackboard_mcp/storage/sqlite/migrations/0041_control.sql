@@ -212,6 +212,7 @@ CREATE TABLE run_turn (
     FOREIGN KEY (board, run) REFERENCES run(board, number) DEFERRABLE INITIALLY DEFERRED
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_turn_lapses ON run_turn(until) WHERE state = 'given';
+CREATE INDEX run_turn_round ON run_turn(board, run, round);
 CREATE INDEX run_turn_of ON run_turn(board, agent, run) WHERE state = 'given';
 
 -- What agents offered for the next round of a run, in thousandths.

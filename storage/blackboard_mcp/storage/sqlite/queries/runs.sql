@@ -46,7 +46,8 @@ FROM run_turn WHERE board = ?1 AND run = ?2 ORDER BY lease DESC LIMIT ?3;
 -- name: turns_of_round
 -- The turns of a round, in the order in which they were given.
 SELECT board, run, lease, round, agent, kind, until, instruction, state, text, item, at
-FROM run_turn WHERE board = ?1 AND run = ?2 AND round = ?3 AND kind = 'contribute' ORDER BY lease;
+FROM run_turn INDEXED BY run_turn_round
+WHERE board = ?1 AND run = ?2 AND round = ?3 AND kind = 'contribute' ORDER BY lease;
 
 -- name: turns_lapsing
 -- Turns whose time ended by ?1, with when their agent was last there.
@@ -89,19 +90,23 @@ SELECT EXISTS (SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq > ?2 AND e.age
                  AND NOT EXISTS (SELECT 1 FROM run_turn t WHERE t.board = e.board AND t.run = ?3 AND t.item = i.number));
 
 -- name: turns_repeat
--- Whether contributions of a round repeat what the same agent contributed before: counts them, and those that do.
+-- Whether contributions of a round repeat what the same agent contributed in the 20 rounds before: counts them, and
+-- those that do.
 SELECT count(*), coalesce(sum(EXISTS (
-    SELECT 1 FROM run_turn o JOIN item j ON j.board = o.board AND j.number = o.item
-    WHERE o.board = t.board AND o.run = t.run AND o.round < t.round AND o.agent = t.agent AND j.sha256 = i.sha256)), 0)
-FROM run_turn t JOIN item i ON i.board = t.board AND i.number = t.item
+    SELECT 1 FROM run_turn o INDEXED BY run_turn_round CROSS JOIN item j ON j.board = o.board AND j.number = o.item
+    WHERE o.board = t.board AND o.run = t.run AND o.round BETWEEN t.round - 20 AND t.round - 1 AND o.agent = t.agent
+      AND j.sha256 = i.sha256)), 0)
+FROM run_turn t INDEXED BY run_turn_round CROSS JOIN item i ON i.board = t.board AND i.number = t.item
 WHERE t.board = ?1 AND t.run = ?2 AND t.round = ?3 AND t.item > 0;
 
 -- name: turns_same
 -- Whether every turn of a round repeats agent and instruction of the round before, and none had an item.
 SELECT count(*) > 0 AND count(*) = sum(t.instruction <> '' AND EXISTS (
-    SELECT 1 FROM run_turn o WHERE o.board = t.board AND o.run = t.run AND o.round = t.round - 1
+    SELECT 1 FROM run_turn o INDEXED BY run_turn_round
+    WHERE o.board = t.board AND o.run = t.run AND o.round = t.round - 1
        AND o.agent = t.agent AND o.instruction = t.instruction))
-FROM run_turn t WHERE t.board = ?1 AND t.run = ?2 AND t.round = ?3 AND t.kind = 'contribute';
+FROM run_turn t INDEXED BY run_turn_round
+WHERE t.board = ?1 AND t.run = ?2 AND t.round = ?3 AND t.kind = 'contribute';
 
 -- name: answer_last
 -- The newest ANSWER that everybody sees and that was posted after a sequence.
