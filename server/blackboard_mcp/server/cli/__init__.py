@@ -44,6 +44,7 @@ _COMMANDS = {
     "board": ("steering", "Print or change a board's settings."),
     "boards": ("steering", "List the boards."),
     "agents": ("steering", "List the agents of a board."),
+    "hook": ("hook", "Answer a hook of Claude Code or Gemini CLI from a board."),
     "policies": ("policies", "Say which policies are in force on a board."),
     "members": ("members", "List the roles that a board gives agents, or change them."),
     "prune": ("maintain", "Run a pruning pass, or say what it would move."),
