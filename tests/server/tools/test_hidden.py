@@ -404,7 +404,8 @@ async def probe(world: World) -> None:
         for arguments in asked[tool]:
             await world.ask(tool, arguments)
     for prompt in (await client.list_prompts()).prompts:
-        given = {a.name: world.ids["fact"] for a in prompt.arguments or () if a.required}
+        wanted = [a.name for a in prompt.arguments or () if a.required]
+        given = {name: "T-1" if name == "task" else world.ids["fact"] for name in wanted}
         world.keep(f"prompt {prompt.name}", (await client.get_prompt(prompt.name, given)).model_dump_json())
     for resource in (await client.list_resources()).resources:
         await world.look(str(resource.uri))
