@@ -1,6 +1,6 @@
 """Measures how soon a waiting agent in one process hears of a post through another, and what idling costs.
 
-    python benchmarks/wake_up.py [--posts 100] [--idle 30] [--ways]
+    python benchmarks/wake_up.py [--posts 100] [--idle 30] [--ways] [--turns]
 
 Two `serve --transport stdio` processes share a data folder; the time runs from just before the post is
 sent to one until `wait` has answered on the other, so it holds the post itself. Idle cost is the CPU of a
@@ -9,6 +9,9 @@ process that nobody calls, and of one in which somebody waits, in percent of a c
 With `--ways` the readers are at a server over HTTP instead, one of each kind: a waiting call and a listen
 stream of the newest protocol generation, a subscription of the older one, an event stream. The times are
 from just before a post through the other process to the moment that each of them heard.
+
+With `--turns` one of two agents waits in `turn`, then in `claim`: the time runs from just before the other ends its
+turn, or its task, until the first has what comes next; in one process over HTTP, and in two.
 """
 
 from __future__ import annotations
@@ -33,9 +36,9 @@ from mcp.client.streamable_http import streamable_http_client
 WORKING = "board://main/working"
 
 
-def server(folder: str, agent: str) -> StdioServerParameters:
+def server(folder: str, agent: str, *options: str) -> StdioServerParameters:
     """Returns the parameters of a server process over stdio for an agent."""
-    arguments = ["-m", "blackboard_mcp.server", "serve", "--data", folder, "--agent", agent]
+    arguments = ["-m", "blackboard_mcp.server", "serve", "--data", folder, "--agent", agent, *options]
     return StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
 
 
@@ -88,6 +91,48 @@ async def run(posts: int, seconds: float) -> None:
                     f"one waits {max(waited.values()):.2f} %"
                 )
                 await waiting
+
+
+async def turns(count: int) -> None:
+    """Measures the delay from the end of one agent's turn or task to the moment when the next agent has its own."""
+    tools = ("--tools", "core,run,plan")
+    with tempfile.TemporaryDirectory() as folder:
+        async with http_server(Path(folder), *tools) as serving, AsyncExitStack() as stack:
+            both: list[Client] = []
+            for name in ("alice", "bob"):
+                http = httpx2.AsyncClient(headers={"X-Blackboard-Agent": name}, trust_env=False, timeout=60)
+                await stack.enter_async_context(http)
+                wire = streamable_http_client(serving.url, http_client=http)
+                both.append(await stack.enter_async_context(Client(wire, mode="2026-07-28")))
+            await _pass_on("one process", both, count)
+    with tempfile.TemporaryDirectory() as folder:
+        parties = (Client(server(folder, name, *tools)) for name in ("alice", "bob"))
+        async with next(parties) as alice, next(parties) as bob:
+            await _pass_on("two processes", [alice, bob], count)
+
+
+async def _pass_on(where: str, both: list[Client], count: int) -> None:
+    run = {"problem": "Which pump?", "agents": ["alice", "bob"], "max_rounds": count}
+    await both[0].call_tool("turn", {"start": run})
+    tasks = [{"title": f"task {n}", "after": [f"${n}"] if n else []} for n in range(100)]
+    await both[0].call_tool("plan", {"items": tasks})
+    await both[0].call_tool("claim", {})
+    for what, end in (("turn", {"seconds": 0}), ("claim", {"op": "done"})):
+        taken = []
+        for n in range(min(count, 99)):
+            mine, other = both[n % 2], both[1 - n % 2]
+            waiting = asyncio.create_task(other.call_tool(what, {"seconds": 20}))
+            await asyncio.sleep(0.1)
+            started = time.perf_counter()
+            ending = asyncio.create_task(mine.call_tool(what, {**end, "text": f"I looked at pump {n}."}))
+            await waiting
+            taken.append(1000 * (time.perf_counter() - started))
+            await ending
+        taken.sort()
+        print(
+            f"{where}, end of one's {what} to the other's, {len(taken)} times: "
+            f"median {statistics.median(taken):.1f} ms, p90 {taken[int(0.9 * len(taken))]:.1f} ms"
+        )
 
 
 async def ways(posts: int) -> None:
@@ -172,8 +217,12 @@ def main() -> None:
     parser.add_argument("--posts", type=int, default=100)
     parser.add_argument("--idle", type=float, default=30.0)
     parser.add_argument("--ways", action="store_true")
+    parser.add_argument("--turns", action="store_true")
     options = parser.parse_args()
-    asyncio.run(ways(options.posts) if options.ways else run(options.posts, options.idle))
+    if options.turns:
+        asyncio.run(turns(options.posts))
+    else:
+        asyncio.run(ways(options.posts) if options.ways else run(options.posts, options.idle))
 
 
 if __name__ == "__main__":

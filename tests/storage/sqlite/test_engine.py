@@ -363,6 +363,21 @@ async def test_a_change_made_before_the_wait_is_not_missed(pair: tuple[SqliteEng
     assert await second.wait_for_change(seen, PATIENCE) > seen
 
 
+async def test_a_commit_seen_by_a_transaction_that_changes_nothing_is_not_missed(
+    pair: tuple[SqliteEngine, SqliteEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pair
+
+    async def deaf(heard: bool) -> bool:
+        return False
+
+    monkeypatch.setattr(second._watcher, "_ask", deaf)
+    seen = second.changes()
+    await first.write(post())
+    await second.write(ask("SELECT 1"))
+    assert await second.wait_for_change(seen, PATIENCE) > seen
+
+
 async def test_a_wait_without_change_ends_at_its_timeout(engine: SqliteEngine) -> None:
     seen = engine.changes()
     assert await engine.wait_for_change(seen, 0.01) == seen

@@ -33,9 +33,9 @@ class Bounded:
     A call that hangs keeps its thread, and until it ends the policy is not asked again.
     """
 
-    def __init__(self, name: str, seconds: float = SECONDS) -> None:
+    def __init__(self, name: str, seconds: float | None = None) -> None:
         self._name = name
-        self._seconds = seconds
+        self._seconds = SECONDS if seconds is None else seconds
         self._thinking = False
         self._thread: threading.Thread | None = None
 

@@ -120,7 +120,7 @@ class GroupWriter:
 
         `newest` is the schema version of this code, and `deadline` the limit in seconds for waiting for a lock.
         `committed` is called after each commit that changed rows; `overtaken`, when another process committed
-        while this one waits for the lock.
+        while this one waits for the lock, or before a transaction of this one that changes nothing.
         """
         self._jobs = jobs
         self._newest = newest
@@ -133,6 +133,8 @@ class GroupWriter:
         self._overtaken = overtaken
         self._space = space
         self._seen_version: int | None = None
+        self._missed = False
+        """Whether another process committed since the last look, which nobody here has been told of."""
         self._groups = 0
         self._next_look = 0.0
         self.taken: list[Job] = []
@@ -144,7 +146,10 @@ class GroupWriter:
 
     def write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
         """Runs some waiting jobs; returns the finished ones, with result or error, and whether rows changed."""
+        self._missed = False
         settled, changed = self._write(raw)
+        if self._missed and not changed:
+            self._overtaken()
         met = [job.error for job in settled if job.error is not None]
         full = next((e for e in met if isinstance(e, StoreFull) and not isinstance(e, StoreLow)), None)
         if full is not None:
@@ -256,8 +261,8 @@ class GroupWriter:
             StoreTooNew: a newer version of the product migrated it meanwhile.
             StoreClosed: it was moved, replaced or deleted.
         """
-        # Our own commit will wake all waiters, so earlier commits by others need not wake them again.
-        self._seen_version = driver.pragma(raw, "data_version")
+        # If we change something, our own commit wakes all waiters, so an earlier commit by others need not.
+        self._missed = self.poll(raw) or self._missed
         version = driver.pragma(raw, "user_version")
         if version > self._newest:
             raise migrate.too_new(version, self._newest)
