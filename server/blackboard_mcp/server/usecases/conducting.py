@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.participants import Participant
 from blackboard_mcp.protocols.runs import Run, RunState, RunTurn
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL, STRATEGY_SECONDS, Situation
+from cachetools import FIFOCache
 
 from ..strategies.built_in import UNSEEING
 from ..strategies.decisions import NotUnderstood, parse_decision
@@ -35,6 +36,7 @@ _LEAST: Final = 0.05
 _RETRY_SECONDS: Final = 1.0
 _NEWS: Final = 500
 _HEARD: Final = 10
+_KNOWN: Final = 1_000
 """Contributions that a model is told of before it decides."""
 
 Ask = Callable[[Sequence[Mapping[str, str]], int], Awaitable[str]]
@@ -61,6 +63,8 @@ class Conductor:
         self._lease = max(seconds, STRATEGY_SECONDS) + 5
         self._wanted: set[str] = set()
         self._working: dict[str, asyncio.Task[None]] = {}
+        self._tried: FIFOCache[str, tuple[int, int]] = FIFOCache(_KNOWN)
+        """Runs in which nobody could be chosen, by board: the run's stamp and the board's sequence as of then."""
         self._soon = asyncio.Event()
 
     def kick(self, board: str) -> asyncio.Task[None]:
@@ -94,7 +98,7 @@ class Conductor:
         """Chooses until agents have turns or nobody can have one; false where another process is asking."""
         while True:
             run = await self._store.find_run(board, SYSTEM)
-            if run is None or not waits_for_choice(run):
+            if run is None or not waits_for_choice(run) or self._tried.get(board) == (run.stamp, run.seq):
                 return True
             slow = run.phase == "decide" or run.strategy == MODEL or self.strategies.is_own(run.strategy)
             if not slow:
@@ -110,6 +114,8 @@ class Conductor:
                     )
                 finally:
                     await self._store.release(lease, self._holder)
+            if after.phase == "choose" == run.phase:
+                self._tried[board] = after.stamp, after.seq
             if (
                 not waits_for_choice(after)
                 or after.stamp == run.stamp
