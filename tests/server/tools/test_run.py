@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,36 @@ async def test_a_sealed_round_opens_as_one_and_names_what_only_one_had(board: An
     lines = (await ann.say("turn")).splitlines()
     assert lines[2:5] == ["only one had:", "ann: The log is long.", "ben: The fan is loud."]
     assert "L-3 ben: The disk is full. The fan is loud." in lines
+
+
+async def test_f75_every_fact_that_one_agent_alone_had_is_there_before_the_answer(board: Any) -> None:
+    names = ("ann", "ben", "cara", "dan", "eve")
+    agents = dict(zip(names, await board.join(*names), strict=True))
+    chance = random.Random(7)
+    knows = {name: [f"Fact {n} of the pump." for n in range(40) if chance.random() < 0.25] for name in names}
+    alone = {
+        f"{name}: {fact}"
+        for name, facts in knows.items()
+        for fact in facts
+        if sum(fact in others for others in knows.values()) == 1
+    }
+    assert len(alone) > 10
+    start_ = {
+        "agents": list(names),
+        "strategy": "choreography",
+        "sealed": True,
+        "max_rounds": 1,
+        "decider": "ann",
+    }
+    await start(agents["ann"], **start_)
+    for name in reversed(names):
+        await agents[name].do("turn", text="\n".join(knows[name]), seconds=0)
+    told = await agents["ann"].do("turn")
+    assert told["kind"] == "answer"
+    assert set(told["alone"]) == alone
+    items = (await agents["ann"].do("read", ids=[one["item"] for one in told["said"]]))["items"]
+    on_board = {line for item in items for line in item["text"].splitlines()}
+    assert on_board == {fact for facts in knows.values() for fact in facts}
 
 
 async def test_volunteers_are_taken_by_their_offers(board: Any) -> None:
