@@ -348,7 +348,10 @@ async def test_a_decider_that_is_gone_leaves_the_answer_to_others(board: Any) ->
         ({"start": {"problem": "x", "strategy": "guess"}}, "there are round-robin, interest, volunteer"),
         ({"start": {"problem": "x", "strategy": "llm"}}, "needs an endpoint"),
         ({"start": {"problem": "x", "strategy": "coordinator"}}, "needs start.coordinator"),
-        ({"start": {"problem": "x", "agents": ["system"]}}, "Nobody is called 'system'"),
+        (
+            {"start": {"problem": "x", "agents": ["system"]}},
+            "Nobody is called 'system'. Name agents as the board knows them;",
+        ),
         ({"start": {"problem": "x", "max_rounds": 0}}, "max_rounds"),
         ({"start": {"problem": "x", "budget": {"steps": -1}}}, "steps"),
         ({"start": {"problem": "x", "colour": 1}}, "colour"),

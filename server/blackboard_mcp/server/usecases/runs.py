@@ -53,7 +53,7 @@ _KNOWN: Final = 10_000
 _SAID: Final = 12
 """Contributions of others that an agent is shown at its turn."""
 _OVER: Final = (RunState.STOPPED, RunState.FINISHED)
-_NAMES: Final = "agents, coordinator and decider are names of agents, as their tokens or settings give them"
+_NAMES: Final = "Name agents as the board knows them; without agents, whoever takes part has turns."
 
 
 @dataclass(frozen=True, slots=True)
