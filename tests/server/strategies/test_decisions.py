@@ -53,6 +53,8 @@ def test_a_decision_is_found_in_what_a_model_wrote(text: str) -> None:
         (BEN.replace('"ben"', '["ben"]'), "next_agent is a text"),
         (BEN.replace("ben", ""), "next_agent is missing"),
         (BEN.replace("Look.", "x" * 4_001), "4,000"),
+        (BEN + ' I did not send {"terminate": true}, since there is more to do.', "another does not"),
+        ('{"terminate": true} or ' + BEN, "another does not"),
         ("{" * 10_000, "no JSON object"),
         ('{"a":' * 3_000 + "1" + "}" * 3_000, "no JSON object"),
         ("x" * (MAX_DECISION + 1), "20,001 characters"),

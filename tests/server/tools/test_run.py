@@ -159,7 +159,7 @@ async def test_a_coordinator_is_understood_or_told_what_is_wrong(board: Any, mod
     assert text.splitlines()[0].startswith("run-1: decide who has round 1 of 10, lease ")
     assert "Prefer whoever has data." in text
     assert "ben: reads logs" in text
-    assert "cara (away)" in text
+    assert "\ncara\n" in text
     assert 'decide: turn(decision={"terminate": false, "next_agent": "ben"' in text
     wrong = await ann.do("turn", decision={"terminate": "maybe", "next_agent": "ben"})
     assert (wrong["verdict"], wrong["yours"], wrong["round"]) == ("malformed", True, 0)
@@ -278,6 +278,23 @@ async def test_a_spent_budget_runs_nothing_more(board: Any) -> None:
     assert (await start(ann))["run"] == "run-2"
 
 
+async def test_a_budget_that_one_turn_spends_ends_the_round(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann, strategy="choreography", sealed=True, budget={"tokens": 10})
+    done = await ann.do("turn", text="It leaks.", usage={"tokens": 50}, seconds=0)
+    assert (done["state"], len(done["posted"])) == ("stopped", 1)
+    assert "stopped" in (await ben.fail("turn", text="Too late."))["message"]
+
+
+async def test_a_sealed_text_is_posted_though_its_round_ends_early(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann, strategy="choreography", sealed=True)
+    assert (await ben.do("turn", text="The seal is worn.", seconds=0))["posted"] == []
+    assert (await ann.do("finalize", text="Enough."))["posted"]
+    found = await ann.do("query", text="worn seal")
+    assert [(item["author"], item["text"]) for item in found["items"]] == [("ben", "The seal is worn.")]
+
+
 async def test_a_users_class_chooses_and_is_cut_to_who_may(board: Any) -> None:
     ann, ben = await board.join("ann", "ben")
     opened = await start(ann, strategy="backwards", agents=["ann", "ben"])
@@ -338,6 +355,8 @@ async def test_a_decider_that_is_gone_leaves_the_answer_to_others(board: Any) ->
     board.clock.advance(301)
     await board.opened.conduct().sweep()
     assert (await ann.do("turn", seconds=0))["waits_for"] == []
+    told = 'run-1 settled; cara let its turn to answer lapse: finalize(text="…", cites=["…"]) may answer'
+    assert (await ben.say("turn", seconds=0)).splitlines()[0] == told
     assert (await ben.do("finalize", text="The pump."))["posted"]
 
 

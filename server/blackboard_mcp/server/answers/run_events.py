@@ -45,7 +45,9 @@ def run_words(event: Event) -> str | None:
             items = ", ".join(one_line(str(one)) for one in said.get("items", ())[:_NAMED])
             return f"{place} opened: {items or 'nothing'}; {said.get('alone')} lines only one had"
         case EventType.RUN_STALLED:
-            return f"{run}: {said.get('stalls')} rounds changed nothing; {one_line(str(said.get('then')))} from now on"
+            then = one_line(str(said.get("then")))
+            goes_on = "it is stopped" if then == "stopped" else f"{then} chooses from now on"
+            return f"{run}: {said.get('stalls')} rounds changed nothing; {goes_on}"
         case EventType.BUDGET_BLOCKED:
             return f"{run}: its budget is spent, {one_line(str(said.get('spent')))}"
         case EventType.RUN_SETTLED:

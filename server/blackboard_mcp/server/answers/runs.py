@@ -79,6 +79,9 @@ def _waiting(standing: Standing, run: Run) -> str:
     whose = [word(turn.agent) for turn in run.turns if turn.state == "given"]
     names = ", ".join(whose[:_NAMED]) + (f" +{len(whose) - _NAMED}" if len(whose) > _NAMED else "")
     place = f"{run.id} round {run.round} of {run.max_rounds}"
+    if run.state is RunState.SETTLED and not whose:
+        decider = word(run.decider or run.started_by)
+        return f'{run.id} settled; {decider} let its turn to answer lapse: finalize(text="…", cites=["…"]) may answer'
     if run.state is RunState.SETTLED:
         said = f"{run.id} settled: {names or word(run.decider or run.started_by)} answers"
     elif whose:
@@ -145,7 +148,7 @@ def _agents(standing: Standing) -> Iterable[str]:
     yield "agents:"
     for name in standing.eligible[:_LISTED]:
         one = known.get(name)
-        away = "" if one is not None and one.present else " (away)"
+        away = " (away)" if one is not None and not one.present else ""
         yield f"{word(name)}{away}{'' if one is None else said_of(one)}"
     if len(standing.eligible) > _LISTED:
         yield f"{len(standing.eligible) - _LISTED} more: join() lists them"

@@ -42,7 +42,15 @@ def parse_decision(given: str | Mapping[str, Any]) -> Decision:
     found = [one for one in _objects(given) if _KEYS & one.keys()]
     if not found:
         raise NotUnderstood(f"there is no JSON object in it; send {FORM}")
-    return _decision(found[-1])
+    decided = _decision(found[-1])
+    if any(_ends(one) != decided.terminate for one in found):
+        raise NotUnderstood(f"one object in it ends the rounds and another does not; send {FORM} alone")
+    return decided
+
+
+def _ends(said: Mapping[str, Any]) -> bool:
+    terminate = said.get("terminate", False)
+    return terminate is True or (isinstance(terminate, str) and _SAID.get(terminate.strip().lower()) is True)
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

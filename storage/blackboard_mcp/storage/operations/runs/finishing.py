@@ -24,6 +24,7 @@ from ..reading.item_states import values
 from . import rows
 from .rows import RunRow
 from .starting import begin, end, post, run_form, stop
+from .turning import open_round
 
 _CONTRIBUTIONS: Final = 200
 
@@ -88,6 +89,7 @@ def finalize(
         )
     cited = yield from load_visible(ledger.no, cites, agent, board)
     ledger.note(ChangeKind.RUN, name=row.id)
+    yield from _open_kept(ledger, row)
     unresolved, dissent = yield from _against(ledger.no, row, cites)
     edges = [(EdgeKind.REPLIES_TO, row.problem)]
     edges += [(EdgeKind.DERIVED_FROM, number) for number in dict.fromkeys(cites) if number != row.problem]
@@ -114,6 +116,13 @@ def finalize(
     found = yield from load_any(ledger.no, [row.answer])
     item = (yield from values(ledger.board, list(found.values()), agent))[0]
     return Finalized(made, text.text, ids, "decider", True, item, unresolved, dissent)
+
+
+def _open_kept(ledger: Ledger, row: RunRow) -> Steps[None]:
+    """Posts what was contributed to a sealed round that ends before all have contributed."""
+    turns = yield from rows.turns_of_round(row)
+    if any(turn.text for turn in turns):
+        yield from open_round(ledger, row, turns)
 
 
 def _may_instead(ledger: Ledger, row: RunRow, grant: Grant | None) -> Steps[bool]:
@@ -197,5 +206,6 @@ def stop_run(
     if agent != row.started_by and not ledger.steward:
         raise Refused(f"{row.started_by} started {row.id}: they or a steward stop it. Nothing was changed.")
     ledger.note(ChangeKind.RUN, name=row.id)
+    yield from _open_kept(ledger, row)
     yield from stop(ledger, row, reason, agent=agent)
     return (yield from end(ledger, row))

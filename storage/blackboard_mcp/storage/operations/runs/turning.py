@@ -173,14 +173,14 @@ def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]
 def _end_round(ledger: Ledger, row: RunRow) -> Steps[tuple[list[int], tuple[tuple[str, str], ...]]]:
     """Ends a round whose turns are all over: opens it if it is sealed, and looks whether anything moves."""
     turns = yield from rows.turns_of_round(row)
-    if any(turn.state == "given" for turn in turns):
+    which = spent_on(row, ledger.now)
+    if not which and any(turn.state == "given" for turn in turns):
         return [], ()
     opened: list[int] = []
     alone: tuple[tuple[str, str], ...] = ()
     if row.sealed:
-        opened, alone = yield from _open(ledger, row, turns)
+        opened, alone = yield from open_round(ledger, row, turns)
     row.phase = "choose"
-    which = spent_on(row, ledger.now)
     if which:
         yield from block(ledger, row, which)
     else:
@@ -188,7 +188,7 @@ def _end_round(ledger: Ledger, row: RunRow) -> Steps[tuple[list[int], tuple[tupl
     return opened, alone
 
 
-def _open(
+def open_round(
     ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]
 ) -> Steps[tuple[list[int], tuple[tuple[str, str], ...]]]:
     """Posts all contributions of a sealed round, each by its agent, and lists lines that only one had."""
@@ -232,7 +232,7 @@ def _watch(ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]) -> Steps[None]
     data["then"] = "stopped" if over else row.fallback
     yield from ledger.emit(EventType.RUN_STALLED, agent=SYSTEM, data=data, concerns=[row.started_by])
     if over:
-        yield from stop(ledger, row, f"nothing moved in {MAX_STALLS} rounds, {MAX_RESETS} times over")
+        yield from stop(ledger, row, f"nothing moved in {MAX_STALLS} rounds, {row.resets} times over")
     else:
         row.strategy = row.fallback
 
@@ -336,7 +336,11 @@ def offer(write: Write, board: str, agent: str, run: int, value: float) -> Steps
     if agent not in known:
         raise Refused(
             f"You are no agent of {row.id}, whose agents are {', '.join(known[:20]) or 'nobody yet'}. Nothing was "
-            'changed; join(role="…") takes part on the board.'
+            + (
+                'changed; join(role="…") takes part.'
+                if not row.named()
+                else "changed; who starts a run names them."
+            )
         )
     ledger.note(ChangeKind.RUN, name=row.id)
     yield sql("offer_put"), (ledger.no, row.number, agent, round(value * 1_000))
