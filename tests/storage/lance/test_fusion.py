@@ -2,54 +2,53 @@ from __future__ import annotations
 
 import random
 
-from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage, fuse
+from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage, fuse
 from hypothesis import given
 from hypothesis import strategies as st
 
 CORPUS = Corpus(windows=100, mean_length=4.0, holding={"rare": 1, "common": 80})
+BM25 = Bm25(["rare", "common"], CORPUS)
 
 
 def candidate(
     number: int, *windows: str, cosine: float | None = None, thread: int | None = None
 ) -> FusionCandidate:
     own = number * 10 if thread is None else thread
-    passages = [Passage(w.split(), 100 * place, cosine) for place, w in enumerate(windows)]
+    passages = [Passage(BM25.score(w.split()), 100 * place, cosine) for place, w in enumerate(windows)]
     return FusionCandidate(number * 10, own, tuple(passages))
 
 
 def test_rare_words_weigh_more_than_common_ones() -> None:
-    hits = fuse([candidate(1, "common x"), candidate(2, "rare x")], ["rare", "common"], CORPUS, depth=10)
+    hits = fuse([candidate(1, "common x"), candidate(2, "rare x")], depth=10)
     assert [h.number for h in hits] == [20, 10]
 
 
 def test_a_document_scores_by_its_best_window_and_names_its_beginning() -> None:
     several = candidate(1, "x y z", "rare", "y y y")
-    hits = fuse([several, candidate(3, "rare")], ["rare"], CORPUS, depth=10)
+    hits = fuse([several, candidate(3, "rare")], depth=10)
     assert [(h.number, h.score, h.start) for h in hits] == [(10, 1.0, 100), (30, 1.0, 0)]
 
 
 def test_the_best_window_is_that_of_both_engines_together() -> None:
-    found = FusionCandidate(
-        1, 1, (Passage(["x"], 0, 0.9), Passage(["rare"], 100, 0.8), Passage(["y"], 200, 0.1))
-    )
-    other = FusionCandidate(5, 5, (Passage(["z"], 0, 0.0),))
-    hits = fuse([found, other], ["rare"], CORPUS, depth=10)
+    found = FusionCandidate(1, 1, (Passage(0.0, 0, 0.9), Passage(1.0, 100, 0.8), Passage(0.0, 200, 0.1)))
+    other = FusionCandidate(5, 5, (Passage(0.0, 0, 0.0),))
+    hits = fuse([found, other], depth=10)
     assert (hits[0].number, hits[0].start) == (1, 100)
 
 
 def test_a_single_full_text_hit_keeps_its_whole_weight() -> None:
-    hits = fuse([candidate(1, "rare", cosine=0.1), candidate(2, "x", cosine=0.9)], ["rare"], CORPUS, depth=10)
+    hits = fuse([candidate(1, "rare", cosine=0.1), candidate(2, "x", cosine=0.9)], depth=10)
     assert hits[0].number == 10
     assert hits[0].score == 0.75
 
 
 def test_without_cosines_full_text_decides_alone() -> None:
-    assert fuse([candidate(1, "rare")], ["rare"], CORPUS, depth=10)[0].score == 1.0
+    assert fuse([candidate(1, "rare")], depth=10)[0].score == 1.0
 
 
 def test_what_matches_nothing_is_left_out() -> None:
-    assert fuse([candidate(1, "x")], ["rare"], CORPUS, depth=10) == []
-    assert fuse([], ["rare"], CORPUS, depth=10) == []
+    assert fuse([candidate(1, "x")], depth=10) == []
+    assert fuse([], depth=10) == []
 
 
 def test_a_hit_lifts_its_neighbours_in_the_thread() -> None:
@@ -58,13 +57,13 @@ def test_a_hit_lifts_its_neighbours_in_the_thread() -> None:
         candidate(2, "common x", thread=1),
         candidate(3, "common x", thread=3),
     ]
-    hits = fuse(found, ["rare", "common"], CORPUS, depth=10)
+    hits = fuse(found, depth=10)
     assert [h.number for h in hits] == [10, 20, 30]
     assert hits[1].score > hits[2].score
 
 
 def test_equal_scores_come_in_order_of_number() -> None:
-    hits = fuse([candidate(n, "rare") for n in (3, 1, 2)], ["rare"], CORPUS, depth=10)
+    hits = fuse([candidate(n, "rare") for n in (3, 1, 2)], depth=10)
     assert [h.number for h in hits] == [10, 20, 30]
 
 
@@ -82,8 +81,10 @@ def test_equal_scores_come_in_order_of_number() -> None:
 def test_the_order_of_the_candidates_does_not_matter(
     drawn: list[tuple[int, str, float | None]], chance: random.Random
 ) -> None:
-    found = [FusionCandidate(n, n % 3, (Passage(text.split(), 0, cosine),)) for n, text, cosine in drawn]
+    found = [
+        FusionCandidate(n, n % 3, (Passage(BM25.score(text.split()), 0, cosine),))
+        for n, text, cosine in drawn
+    ]
     shuffled = found[:]
     chance.shuffle(shuffled)
-    words = ["rare", "common"]
-    assert fuse(found, words, CORPUS, depth=5) == fuse(shuffled, words, CORPUS, depth=5)
+    assert fuse(found, depth=5) == fuse(shuffled, depth=5)

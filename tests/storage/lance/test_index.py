@@ -14,9 +14,8 @@ from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, Arch
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import index as index_module
 from blackboard_mcp.storage.lance import pending
-from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
-from blackboard_mcp.storage.lance.words import clean, words
+from blackboard_mcp.storage.lance.words import clean
 from patience import PATIENCE, RUN
 
 Make = Callable[..., ArchiveDocument]
@@ -483,20 +482,3 @@ async def test_long_texts_that_wait_are_found_by_words_though_few_are_taken_apar
         <= 3 * max(pending.CUT_CHARACTERS, longest)
         < sum(len(one.text) for one in waiting.documents)
     )
-
-
-async def test_words_counted_together_are_counted_as_each_alone(
-    modelless: LanceArchiveIndex, document: Make
-) -> None:
-    await modelless.upsert(
-        [document(n, f"alpha beta{n % 3} gamma{n % 7} delta_{n}.py alpha") for n in range(1, 80)]
-    )
-    asked = words("alpha beta0 beta1 gamma3 delta_5.py nowhere")
-    table = modelless._table(create=False)
-    together, alone = BoardCounts(), BoardCounts()
-    counted = together.of(table, "main", asked)
-    for word in asked:
-        corpus, rare = alone.of(table, "main", [word])
-        assert corpus.holding[word] == counted[0].holding[word], word
-        assert rare.get(word) == counted[1].get(word), word
-    assert counted[0].holding["alpha"] == 79

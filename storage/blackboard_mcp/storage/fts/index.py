@@ -30,7 +30,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import RARE
-from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage, fuse
+from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage, fuse
 from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, not_indexed, with_waiting
 from blackboard_mcp.storage.lance.words import beginnings, clean, windows, words
 from blackboard_mcp.storage.lance.workers import Workers
@@ -188,18 +188,18 @@ class FtsArchiveIndex:
             beginning = (n for n, document in enumerate(documents) if document.number in waiting.shortened)
             cuts = self._waiting.cuts(documents[: next(beginning, len(documents))])
             cuts |= glances(documents[len(cuts) :], beginnings(text, asked))
-            corpus = with_waiting(corpus, cuts, asked)
+            bm25 = Bm25(asked, with_waiting(corpus, cuts, asked))
             depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
             found = []
             if connection is not None and asked:
                 outdated = {*cuts, *waiting.removed}
                 found = [
                     candidate
-                    for candidate in _retrieved(connection, query, asked, rare, depth)
+                    for candidate in _retrieved(connection, query, bm25, rare, depth)
                     if candidate.number not in outdated
                 ]
-        found += candidates(documents, query, asked, cuts, {}, depth)
-        scored = fuse(found, asked, corpus, depth=depth)
+        found += candidates(documents, query, bm25, cuts, {}, depth)
+        scored = fuse(found, depth=depth)
         hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
         return ArchiveAnswer(hits, "lexical", f"{NO_LANCE} {not_indexed(documents, waiting)}".strip(), life)
 
@@ -265,14 +265,14 @@ def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, 
 
 
 def _retrieved(
-    connection: Any, query: ArchiveQuery, asked: Sequence[str], rare: set[int], depth: int
+    connection: Any, query: ArchiveQuery, bm25: Bm25, rare: set[int], depth: int
 ) -> list[FusionCandidate]:
     """Returns the best matches for the query, and documents that contain its rarest words.
 
     If a few long documents take all places, the search is repeated without these.
     """
     filters = {
-        "any": _any(asked),
+        "any": _any(list(bm25.weights)),
         "board": rows.stored(query.board),
         "types": json.dumps([clean(t) for t in query.types]),
         "tags": json.dumps([rows.tagged(t) for t in query.tags]),
@@ -289,7 +289,7 @@ def _retrieved(
         answer = connection.execute(_sql("search"), bound).fetchall()
         for number, part, thread, start, said in answer:
             threads[number] = thread
-            passages.setdefault(number, {})[part] = Passage(_decoded(said), start)
+            passages.setdefault(number, {})[part] = Passage(bm25.score(_decoded(said)), start)
         return len(answer)
 
     for _ in range(_ROUNDS):

@@ -1,11 +1,10 @@
-"""Counts of words on a board, independent of the driver's.
+"""Counts of words on a large board, independent of the driver's.
 
 The driver's own scores count replaced rows until it is compacted. These counts do not, so the same documents always
 get the same scores. A word in up to `EXACT` windows is counted exactly. A more frequent one is counted in one bucket
 of `rows.BUCKETS`, to which the same documents always belong.
 
-On a board with more than `LARGE` windows, counts are kept until its table has grown or shrunk by a hundredth. On a
-smaller one every change renews them.
+Counts are kept until the table has grown or shrunk by a hundredth.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ RARE = 50
 """Most windows that contain a rare word; all documents with such a word are compared."""
 
 EXACT = 2000
-LARGE = 20_000
+LARGE = 40_000
+"""Most windows that are kept in memory for searches. A larger board is searched by the driver's engines."""
 
 _DRIFT = 0.01
 _SAMPLED = 0
@@ -56,10 +56,6 @@ class BoardCounts:
             windows, mean = self._boards[board]
             holding: dict[str, int] = {}
             rare: dict[str, tuple[int, ...]] = {}
-            unknown = [word for word in asked if (board, word) not in self._words]
-            if len(unknown) > 1 and windows <= LARGE:
-                counted = self._count_together(table, board, unknown, windows)
-                self._words.update(((board, word), known) for word, known in counted.items())
             for word in asked:
                 if (board, word) not in self._words:
                     self._words[board, word] = self._count(table, board, word, windows)
@@ -74,41 +70,20 @@ class BoardCounts:
             return
         self._version = version
         count = table.count_rows()
-        drifted = abs(count - self._rows) > self._rows * _DRIFT
-        known = self._boards.items()
-        gone = {board for board, (windows, _) in known if drifted or windows <= LARGE}
-        if drifted:
+        if abs(count - self._rows) > self._rows * _DRIFT:
             self._rows = count
-        self._boards = {b: known for b, known in self._boards.items() if b not in gone}
-        for key in [key for key in self._words if key[0] in gone]:
-            del self._words[key]
+            self._boards.clear()
+            self._words.clear()
 
     def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
         """Returns the number of windows of the board that contain `word`, and the documents if the word is rare."""
-        most = EXACT if windows > LARGE else max(windows, 1)
         reach = EngineReach(rows.stored(board), rows.on_board(board), self._fills(windows))
-        numbers = by_words(table, [word], reach, ["number"], most + 1)["number"].to_pylist()
-        if len(numbers) <= most:
+        numbers = by_words(table, [word], reach, ["number"], EXACT + 1)["number"].to_pylist()
+        if len(numbers) <= EXACT:
             return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
         sample = EngineReach(reach.board, reach.where & rows.in_bucket(_SAMPLED))
         few = by_words(table, [word], sample, [], windows).num_rows
-        return max(few * rows.BUCKETS, most + 1), ()
-
-    def _count_together(
-        self, table: Any, board: str, asked: Sequence[str], windows: int
-    ) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Returns the result of `_count` for each word, from one search for any of them."""
-        reach = EngineReach(rows.stored(board), rows.on_board(board))
-        found = by_words(table, asked, reach, ["number", "words"], max(windows, 1) + 1)
-        wanted = set(asked)
-        holding: dict[str, list[int]] = {word: [] for word in asked}
-        for number, said in zip(found["number"].to_pylist(), found["words"].to_pylist(), strict=True):
-            for word in wanted.intersection(said.split(" ")):
-                holding[word].append(number)
-        return {
-            word: (len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ())
-            for word, numbers in holding.items()
-        }
+        return max(few * rows.BUCKETS, EXACT + 1), ()
 
     def fills(self, board: str) -> bool:
         """Tells whether the board fills most of a large table, according to the counts known so far."""
@@ -116,4 +91,4 @@ class BoardCounts:
             return self._fills(self._boards.get(board, (0, 0.0))[0])
 
     def _fills(self, windows: int) -> bool:
-        return windows > LARGE and windows >= MOST * self._rows
+        return windows >= MOST * self._rows

@@ -8,9 +8,9 @@ the board. The same documents give the same scores, whatever the state of the dr
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from blackboard_mcp.protocols.values import dataclass
 
@@ -24,12 +24,12 @@ VECTOR_WEIGHT = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A window of a document: its words, its offset in characters, and its cosine with the query.
+    """A window of a document: its BM25 score, its offset in characters, and its cosine with the query.
 
     The cosine is -1 to 1, or `None` if the window or the query has no vector.
     """
 
-    words: Sequence[str]
+    said: float
     start: int = 0
     cosine: float | None = None
 
@@ -70,17 +70,25 @@ class Scored:
     start: int = 0
 
 
-def full_text(passage: Sequence[str], weights: Mapping[str, float], mean_length: float) -> float:
-    """Returns the BM25 score of a window's words: 0 if it contains no word of the query."""
-    counts = Counter(word for word in passage if word in weights)
-    norm = K1 * (1 - B + B * len(passage) / max(mean_length, 1.0))
-    return sum(weights[w] * times * (K1 + 1) / (times + norm) for w, times in sorted(counts.items()))
+class Bm25:
+    """BM25 scores of windows for the words of a query."""
+
+    def __init__(self, query: Iterable[str], corpus: Corpus) -> None:
+        self.weights = {word: corpus.weight(word) for word in sorted(set(query))}
+        self._mean_length = max(corpus.mean_length, 1.0)
+
+    def score(self, words: Sequence[str]) -> float:
+        """Returns the score of a window's words: 0 if it contains no word of the query."""
+        there = sorted(self.weights.keys() & set(words))
+        return float(sum(self.part(self.weights[word], words.count(word), len(words)) for word in there))
+
+    def part(self, weight: float, times: Any, length: Any) -> Any:
+        """Returns what a word adds to the score of a window; also for arrays of `times` and `length`."""
+        return weight * times * (K1 + 1) / (times + K1 * (1 - B + B * length / self._mean_length))
 
 
 def fuse(
     candidates: Sequence[FusionCandidate],
-    query: Iterable[str],
-    corpus: Corpus,
     *,
     depth: int,
     vector_weight: float = VECTOR_WEIGHT,
@@ -90,11 +98,7 @@ def fuse(
     A document counts by its best window for words and its best window for meaning. Cosines are scaled to 0 to 1,
     between the `depth`-th best of the candidates and the best. Without any cosine only full text counts.
     """
-    weights = {word: corpus.weight(word) for word in sorted(set(query))}
-    by_words = {
-        c.number: [full_text(p.words, weights, corpus.mean_length) for p in c.passages] for c in candidates
-    }
-    top = max((score for scores in by_words.values() for score in scores), default=0.0)
+    top = max((p.said for c in candidates for p in c.passages), default=0.0)
     nearest = {c.number: _nearest(c) for c in candidates}
     cosines = sorted((n for n in nearest.values() if n is not None), reverse=True)[:depth]
     weight = vector_weight if cosines else 0.0
@@ -105,7 +109,7 @@ def fuse(
     base: dict[int, float] = {}
     starts: dict[int, int] = {}
     for c in candidates:
-        lexical = [score / top if top > 0 else 0.0 for score in by_words[c.number]]
+        lexical = [p.said / top if top > 0 else 0.0 for p in c.passages]
         score = (1 - weight) * max(lexical, default=0.0) + weight * meant(nearest[c.number])
         if score > 0:
             base[c.number] = score

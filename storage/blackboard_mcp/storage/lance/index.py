@@ -32,7 +32,8 @@ from blackboard_mcp.storage.lance import holding, rows, upkeep
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.engines import EngineReach
 from blackboard_mcp.storage.lance.folder import IndexFolder
-from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Corpus, fuse
+from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Bm25, Corpus, fuse
+from blackboard_mcp.storage.lance.images import Images
 from blackboard_mcp.storage.lance.pending import (
     EMBEDDED,
     WaitingTexts,
@@ -105,6 +106,7 @@ class LanceArchiveIndex:
         self._lock = threading.Lock()
         self._opened: tuple[str, Any] | None = None
         self._counts = BoardCounts()
+        self._images = Images()
         self._waiting = WaitingTexts()
         self._workers = Workers()
 
@@ -178,6 +180,7 @@ class LanceArchiveIndex:
         with self._lock:
             self._opened = None
             self._counts = BoardCounts()
+            self._images = Images()
 
     def _table(self, *, create: bool) -> Any | None:
         """Returns the table in use; if there is none, creates it with `create`, otherwise returns `None`."""
@@ -199,6 +202,7 @@ class LanceArchiveIndex:
                 return self._opened
             self._opened = None
             self._counts = BoardCounts()
+            self._images = Images()
             if life is not None:
                 table = self._folder.open(generation)
             elif create:
@@ -370,7 +374,10 @@ class LanceArchiveIndex:
         text = clean(query.text)
         asked = list(dict.fromkeys(words(text)))[:_QUERY_WORDS]
         corpus, rare = Corpus(0, 0.0, {}), dict[str, tuple[int, ...]]()
-        if table is not None:
+        image = None if table is None else self._images.of(table, query.board)
+        if image is not None:
+            corpus = image.corpus(asked)
+        elif table is not None:
             corpus, rare = self._counts.of(table, query.board, asked)
         # Windows are cached, so only whole texts are split.
         beginning = (n for n, document in enumerate(documents) if document.number in waiting.shortened)
@@ -404,13 +411,16 @@ class LanceArchiveIndex:
 
         depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
         found = []
-        if table is not None:
-            outdated = {*cuts, *waiting.removed}
+        bm25 = Bm25(asked, corpus)
+        if image is not None:
+            found = image.candidates(query, bm25, vector, depth)
+        elif table is not None:
             reach = EngineReach.of(query, fills=self._counts.fills(query.board))
-            indexed = retrieve(table, reach, asked, vector, rare, depth, query.limit)
-            found = [candidate for candidate in indexed if candidate.number not in outdated]
-        found += candidates(documents, query, asked, cuts, cosines, depth)
-        scored = fuse(found, asked, corpus, depth=depth, vector_weight=self._vector_weight)
+            found = retrieve(table, reach, bm25, vector, rare, depth, query.limit)
+        outdated = {*cuts, *waiting.removed}
+        found = [candidate for candidate in found if candidate.number not in outdated]
+        found += candidates(documents, query, bm25, cuts, cosines, depth)
+        scored = fuse(found, depth=depth, vector_weight=self._vector_weight)
         hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
         return ArchiveAnswer(hits, mode, notice, life)
 

@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage
+from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import clean, windows, words
 from cachetools import LRUCache
 
@@ -166,7 +166,7 @@ def with_waiting(corpus: Corpus, cuts: dict[int, Cut], asked: Sequence[str]) -> 
 def candidates(
     documents: Sequence[ArchiveDocument],
     query: ArchiveQuery,
-    asked: Sequence[str],
+    bm25: Bm25,
     cuts: dict[int, Cut],
     cosines: dict[int, list[float | None]],
     depth: int,
@@ -179,12 +179,15 @@ def candidates(
     best = {n: max((c for c in own if c is not None), default=-2.0) for n, own in cosines.items()}
     ranked = sorted((d.number for d in kept if best.get(d.number, -2.0) > -2), key=lambda n: (-best[n], n))
     near = set(ranked[:depth])
-    wanted = set(asked)
     found = []
     for d in kept:
         own = cosines.get(d.number) or [None] * len(cuts[d.number])
-        if d.number in near or any(not wanted.isdisjoint(window) for _, window in cuts[d.number]):
-            passages = [Passage(w, start, c) for (start, w), c in zip(cuts[d.number], own, strict=True)]
+        said = [bm25.score(window) for _, window in cuts[d.number]]
+        if d.number in near or any(said):
+            passages = [
+                Passage(score, start, cosine)
+                for score, (start, _), cosine in zip(said, cuts[d.number], own, strict=True)
+            ]
             found.append(FusionCandidate(d.number, d.thread, tuple(passages)))
     return found
 

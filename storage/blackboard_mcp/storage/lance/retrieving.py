@@ -7,7 +7,7 @@ from typing import Any
 
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.engines import EngineReach, by_vector, by_words
-from blackboard_mcp.storage.lance.fusion import FusionCandidate, Passage
+from blackboard_mcp.storage.lance.fusion import Bm25, FusionCandidate, Passage
 
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
@@ -17,7 +17,7 @@ _ROUNDS = 5
 def retrieve(
     table: Any,
     reach: EngineReach,
-    asked: list[str],
+    bm25: Bm25,
     vector: Any | None,
     rare: Mapping[str, tuple[int, ...]],
     depth: int,
@@ -28,6 +28,7 @@ def retrieve(
     If a few long documents take all places, the engines are asked again without these, until `wanted` documents are
     found. `rare` maps rare words to the numbers of documents with them.
     """
+    asked = list(bm25.weights)
     columns = [
         "number",
         "part",
@@ -40,7 +41,7 @@ def retrieve(
     found: dict[int, tuple[int, int, dict[int, Passage]]] = {}
 
     def take(answer: Any) -> None:
-        for number, part, seq, thread, passage in _read(answer, vector):
+        for number, part, seq, thread, passage in _read(answer, bm25, vector):
             if number not in found or found[number][0] < seq:
                 found[number] = (seq, thread, {})
             if found[number][0] == seq:
@@ -70,7 +71,7 @@ def retrieve(
     ]
 
 
-def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
+def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
     """Yields (number, part, seq, thread, passage) for each row of a driver's answer."""
     cosines: list[float | None] = [None] * answer.num_rows
     if vector is not None and answer.num_rows:
@@ -84,5 +85,5 @@ def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int,
             cosines[place] = round(product, 6)
     columns = [answer[name].to_pylist() for name in ("number", "part", "seq", "thread", "words", "start")]
     for place, (number, part, seq, thread, said, start) in enumerate(zip(*columns, strict=True)):
-        passage = Passage(said.split(" ") if said else (), start, cosines[place])
+        passage = Passage(bm25.score(said.split(" ") if said else ()), start, cosines[place])
         yield number, part, seq, thread, passage

@@ -1,0 +1,260 @@
+"""Images of boards: the rows of a board in memory, where a search needs no call of the driver's engines.
+
+An image has the words of each window as hashes, its vector, and the columns that filters need. After a change of the
+table only changed documents are read again. For worker threads only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.storage.lance import counts, rows
+from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
+from blackboard_mcp.storage.lance.words import clean
+from cachetools import LRUCache
+
+_FETCHED = 500
+_NUMBERS = ("number", "part", "start", "seq", "thread", "length", "created_us")
+_TEXTS = ("type", "author", "tags")
+_STATE = ("number", "part", "seq")
+
+
+@dataclass(frozen=True, slots=True)
+class BoardImage:
+    """The windows of a board, ordered by number and part: `columns` by name, `vectors` `(n, dimension) float32`.
+
+    A window without a vector has zeros. `hashes`, `places` and `times` say, in order of the hashes, which word is in
+    which window how often.
+    """
+
+    columns: Mapping[str, Any]
+    vectors: Any | None
+    hashes: Any
+    places: Any
+    times: Any
+
+    def __len__(self) -> int:
+        return len(self.columns["number"])
+
+    def corpus(self, asked: Sequence[str]) -> Corpus:
+        """Returns the figures that BM25 needs for the words `asked`."""
+        mean = float(self.columns["length"].mean()) if len(self) else 0.0
+        return Corpus(len(self), mean, {word: len(self._postings(word)[0]) for word in asked})
+
+    def candidates(
+        self, query: ArchiveQuery, bm25: Bm25, vector: Any | None, depth: int
+    ) -> list[FusionCandidate]:
+        """Returns the documents of the `depth` best windows by words, by meaning, and of those with a rare word.
+
+        A few long documents do not crowd out the best `query.limit` documents.
+        """
+        import numpy as np
+
+        allowed = self._allowed(query)
+        scores = np.zeros(len(self))
+        rare = []
+        for word, weight in bm25.weights.items():
+            at, times = self._postings(word)
+            scores[at] += bm25.part(weight, times, self.columns["length"][at])
+            if len(at) <= counts.RARE:
+                rare.append(at)
+        scores[~allowed] = 0.0
+        chosen = [self._best(scores, depth, query.limit), *(at[allowed[at]] for at in rare)]
+        if vector is not None and self.vectors is not None:
+            near = np.einsum("ij,j->i", self.vectors, vector)
+            near = np.where(allowed & (near != 0.0), near + 2.0, 0.0)
+            chosen.append(self._best(near, depth, query.limit))
+        at = np.unique(np.concatenate(chosen))
+        cosines: list[float | None] = [None] * len(at)
+        if vector is not None and self.vectors is not None:
+            own = self.vectors[at]
+            exact = (own * vector).sum(axis=1, dtype=np.float64).tolist()
+            cosines = [
+                round(c, 6) if there else None for c, there in zip(exact, own.any(axis=1), strict=True)
+            ]
+        found: dict[int, list[Passage]] = {}
+        threads: dict[int, int] = {}
+        taken = [self.columns[name][at].tolist() for name in ("number", "thread", "start")]
+        for number, thread, start, said, cosine in zip(*taken, scores[at].tolist(), cosines, strict=True):
+            threads[number] = thread
+            found.setdefault(number, []).append(Passage(said, start, cosine))
+        return [FusionCandidate(number, threads[number], tuple(own)) for number, own in found.items()]
+
+    def _postings(self, word: str) -> tuple[Any, Any]:
+        """Returns the windows that contain `word`, and how often each does."""
+        import numpy as np
+
+        wanted = np.int64(hash(word))
+        part = slice(np.searchsorted(self.hashes, wanted), np.searchsorted(self.hashes, wanted, "right"))
+        return self.places[part], self.times[part]
+
+    def _allowed(self, query: ArchiveQuery) -> Any:
+        """Returns which windows match the query's filters: `(n,) bool`."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        kept = np.ones(len(self), dtype=bool)
+        columns = self.columns
+        if query.types:
+            kept &= pc.is_in(columns["type"], pa.array([clean(t) for t in query.types])).to_numpy(False)
+        for tag in query.tags:
+            kept &= pc.match_substring(columns["tags"], rows.tagged(tag)).to_numpy(False)
+        if query.author is not None:
+            kept &= pc.equal(columns["author"], clean(query.author)).to_numpy(False)
+        if query.thread is not None:
+            kept &= columns["thread"] == query.thread
+        if query.after is not None:
+            kept &= columns["created_us"] >= rows.microseconds(query.after)
+        if query.before is not None:
+            kept &= columns["created_us"] < rows.microseconds(query.before)
+        return kept
+
+    def _best(self, scores: Any, depth: int, documents: int) -> Any:
+        """Returns the `depth` best windows with a score above 0, and the best one of each of the best `documents`."""
+        import numpy as np
+
+        at = np.flatnonzero(scores > 0)
+        if len(at) > depth:
+            few = at[scores[at] >= np.partition(scores, -depth)[-depth]]
+            at = few if len(np.unique(self.columns["number"][few])) >= documents else at
+        order = at[np.argsort(-scores[at], kind="stable")]
+        _, first = np.unique(self.columns["number"][order], return_index=True)
+        return np.concatenate([order[:depth], order[np.sort(first)[:documents]]])
+
+
+class Images:
+    """The images of recently searched boards, with at most `counts.LARGE` windows together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._version = -1
+        self._fresh: set[str] = set()
+        self._large: set[str] = set()
+        self._images: LRUCache[str, BoardImage] = LRUCache(
+            counts.LARGE, getsizeof=lambda image: len(image) or 1
+        )
+
+    def of(self, table: Any, board: str) -> BoardImage | None:
+        """Returns the image of a board as the table has it now; `None` if the board is too large for one."""
+        with self._lock:
+            version = table.version
+            if version != self._version:
+                self._version = version
+                self._fresh, self._large = set(), set()
+            if board in self._large:
+                return None
+            former = self._images.pop(board, None)
+            image = former if board in self._fresh and former is not None else _renewed(table, board, former)
+            if image is None:
+                self._large.add(board)
+                return None
+            self._images[board] = image
+            self._fresh.add(board)
+            return image
+
+
+def _renewed(table: Any, board: str, former: BoardImage | None) -> BoardImage | None:
+    """Returns the image of the board's present rows; `None` if they are too many."""
+    import numpy as np
+
+    found = table.search().where(rows.on_board(board)).select(list(_STATE)).limit(counts.LARGE + 1).to_arrow()
+    if found.num_rows > counts.LARGE:
+        return None
+    if former is None:
+        return _made(_read(table, rows.on_board(board)))
+    now = set(zip(*(found[name].to_pylist() for name in _STATE), strict=True))
+    before = set(zip(*(former.columns[name].tolist() for name in _STATE), strict=True))
+    changed = {number for number, _, _ in now ^ before}
+    if len(changed) > _FETCHED:
+        return _made(_read(table, rows.on_board(board)))
+    if not changed:
+        return former
+    kept = ~np.isin(former.columns["number"], list(changed))
+    return _joined(_only(former, kept), _made(_read(table, rows.of_documents(board, changed))))
+
+
+def _read(table: Any, where: Any) -> Any:
+    vector = ["vector"] if "vector" in table.schema.names else []
+    return table.search().where(where).select([*_NUMBERS, *_TEXTS, "words", *vector]).to_arrow()
+
+
+def _made(found: Any) -> BoardImage:
+    """Returns the image of rows of a table."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = found.combine_chunks()
+    newest: dict[int, int] = {}
+    for number, seq in zip(found["number"].to_pylist(), found["seq"].to_pylist(), strict=True):
+        newest[number] = max(seq, newest.get(number, seq))
+    last = [
+        newest[n] == s for n, s in zip(found["number"].to_pylist(), found["seq"].to_pylist(), strict=True)
+    ]
+    found = found.filter(pa.array(last, pa.bool_())).sort_by([("number", "ascending"), ("part", "ascending")])
+    columns = {name: found[name].to_numpy() for name in _NUMBERS}
+    columns |= {name: pa.concat_arrays(found[name].chunks or [pa.array([], pa.string())]) for name in _TEXTS}
+    vectors = None
+    if "vector" in found.column_names:
+        column = found["vector"].combine_chunks()
+        vectors = np.zeros((found.num_rows, column.type.list_size), dtype=np.float32)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+        vectors[there] = flat.reshape(-1, column.type.list_size)
+    split = pc.split_pattern(found["words"].combine_chunks(), " ")
+    coded = split.flatten().dictionary_encode()
+    words = max(len(coded.dictionary), 1)
+    holders = pc.list_parent_indices(split).to_numpy().astype(np.int64)
+    pairs, times = np.unique(holders * words + coded.indices.to_numpy(), return_counts=True)
+    hashes = np.array([hash(word) for word in coded.dictionary.to_pylist()], dtype=np.int64)
+    return _ordered(
+        columns, vectors, hashes[pairs % words], (pairs // words).astype(np.int32), times.astype(np.int32)
+    )
+
+
+def _only(image: BoardImage, kept: Any) -> BoardImage:
+    """Returns the image without the windows that are not `kept`."""
+    import numpy as np
+    import pyarrow as pa
+
+    columns = {name: image.columns[name][kept] for name in _NUMBERS}
+    columns |= {name: image.columns[name].filter(pa.array(kept)) for name in _TEXTS}
+    vectors = None if image.vectors is None else image.vectors[kept]
+    there = kept[image.places]
+    moved = (np.cumsum(kept) - 1).astype(np.int32)[image.places[there]]
+    return BoardImage(columns, vectors, image.hashes[there], moved, image.times[there])
+
+
+def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
+    """Returns the image of the windows of both."""
+    import numpy as np
+    import pyarrow as pa
+
+    order = np.lexsort(
+        [np.concatenate([one.columns[name], other.columns[name]]) for name in ("part", "number")]
+    )
+    columns = {n: np.concatenate([one.columns[n], other.columns[n]])[order] for n in _NUMBERS}
+    columns |= {n: pa.concat_arrays([one.columns[n], other.columns[n]]).take(pa.array(order)) for n in _TEXTS}
+    vectors = None if one.vectors is None else np.concatenate([one.vectors, other.vectors])[order]
+    moved = np.argsort(order).astype(np.int32)
+    return _ordered(
+        columns,
+        vectors,
+        np.concatenate([one.hashes, other.hashes]),
+        moved[np.concatenate([one.places, other.places + len(one)])],
+        np.concatenate([one.times, other.times]),
+    )
+
+
+def _ordered(
+    columns: Mapping[str, Any], vectors: Any | None, hashes: Any, places: Any, times: Any
+) -> BoardImage:
+    import numpy as np
+
+    order = np.argsort(hashes, kind="stable")
+    return BoardImage(columns, vectors, hashes[order], places[order], times[order])

@@ -1,0 +1,114 @@
+"""Images of boards answer as the driver's engines do, and follow every change of the table."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
+from blackboard_mcp.storage.lance import counts, images
+from blackboard_mcp.storage.lance.images import Images
+from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+
+Make = Callable[..., ArchiveDocument]
+
+WORDS = """
+    valve pressure rack_7 billing rounding error login token expiry cat kitten sofa couch disk latency storage turbine
+    coolant frost parser_v2.py crash deploy rollback schema migration queue lag
+"""
+QUERIES = [
+    "valve pressure",
+    "rack_7 latency",
+    "kitten on a couch",
+    "parser_v2 crash",
+    "slow storage",
+    "marker5",
+]
+
+
+def documents(document: Make, chance: random.Random, numbers: range) -> list[ArchiveDocument]:
+    made = []
+    for n in numbers:
+        text = " ".join(chance.choices(WORDS.split(), k=chance.choice((3, 8, 20, 300)))) + f" marker{n}"
+        at = datetime(2026, 1, 1 + n % 20, tzinfo=UTC)
+        made.append(
+            document(n, text, author=f"a{n % 3}", thread=n - n % 4, tags=(f"t{n % 5}",), created_at=at)
+        )
+    return made
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"author": "a1"},
+        {"thread": 8},
+        {"tags": ("t2",), "types": ("FACT",)},
+        {"after": datetime(2026, 1, 5, tzinfo=UTC), "before": datetime(2026, 1, 9, tzinfo=UTC)},
+        {"types": ("LOG",)},
+    ],
+)
+async def test_an_image_answers_as_the_engines_do(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any]
+) -> None:
+    await index.upsert(documents(document, random.Random(1), range(1, 61)))
+    asked = [ArchiveQuery("main", text, 20, **filters) for text in QUERIES]
+    by_image = [await index.search(query) for query in asked]
+    monkeypatch.setattr(counts, "LARGE", 0)
+    index._forget()
+    by_engines = [await index.search(query) for query in asked]
+    assert by_image == by_engines
+    assert all(answer.hits for answer in by_image) == (filters.get("types") != ("LOG",))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_an_image_that_followed_changes_equals_a_new_one(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(images, "_FETCHED", 12)
+    followed = Images()
+    seq = 1
+    for _ in range(12):
+        seq += 1
+        numbers = range(first := chance.randint(1, 40), first + chance.choice((1, 3, 20)))
+        if chance.random() < 0.3:
+            await index.remove([("main", n) for n in numbers])
+        else:
+            await index.upsert([replace(d, seq=seq) for d in documents(document, chance, numbers)])
+        table = index._table(create=False)
+        if table is None:
+            continue
+        one, other = followed.of(table, "main"), Images().of(table, "main")
+        assert one is not None
+        assert other is not None
+        assert one.columns.keys() == other.columns.keys()
+        for name in one.columns:
+            assert one.columns[name].tolist() == other.columns[name].tolist(), name
+        assert one.vectors is not None
+        assert (one.vectors == other.vectors).all()
+        places = [
+            sorted(zip(i.hashes.tolist(), i.places.tolist(), i.times.tolist(), strict=True))
+            for i in (one, other)
+        ]
+        assert places[0] == places[1]
+        assert one.hashes.tolist() == sorted(one.hashes.tolist())
+
+
+async def test_a_board_of_another_size_costs_no_other_board_its_image(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "LARGE", 30)
+    await index.upsert([document(n, "valve") for n in range(1, 60)])
+    await index.upsert([document(n, "valve", board="small") for n in range(1, 20)])
+    table, kept = index._table(create=False), Images()
+    assert kept.of(table, "main") is None
+    small = kept.of(table, "small")
+    assert small is not None
+    assert len(small) == 19
+    assert kept.of(table, "main") is None
+    assert kept.of(table, "small") is small
