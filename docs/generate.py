@@ -187,6 +187,15 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "task, changed (fields with former values), why",
     ),
     EventType.PLAN_CANCELLED: ("A task was cancelled.", "task, title, why"),
+    EventType.PLAN_TRIGGERED: ("The trigger of a task held.", "task, title, trigger"),
+    EventType.STAGE_DEFINED: (
+        "A stage or milestone was defined.",
+        "stage, title, kind (stage, milestone), parent, entry, exit",
+    ),
+    EventType.STAGE_MOVED: (
+        "A stage or milestone is in another state.",
+        "stage, title, kind, from, to, why",
+    ),
     EventType.CLAIM_TAKEN: (
         "An agent took a task; the sequence is its lease.",
         "task, title, paths, attempt",
@@ -321,10 +330,16 @@ ARGUMENTS: dict[str, str] = {
     "plan.items": "up to 100 tasks: `title`, `text`, `after` (tasks that must be COMPLETED first: `T-3`, or `$1` for "
     "the first of this call), `skill` or `worker` (whom it is for), `priority` 1 to 5 (5 goes first, 3 unless given), "
     "`verify` (`true` or `agent`: another agent confirms it; `owner`: an agent of another owner), `retries` (2), "
-    "`paths` that whoever takes it reserves. With `id` it changes a task; `state` PENDING tries a FAULTED one again, "
-    "COMPLETED waives it, both with `why`",
+    "`paths` that whoever takes it reserves, `trigger` (a condition that must hold first), `stage` (`G-2`) and "
+    "`required` (whether its stage waits for it; true unless said). With `id` it changes a task; `state` PENDING tries "
+    "a FAULTED one again, COMPLETED waives it, both with `why`",
     "plan.cancel": "tasks to cancel, together with those that come after them",
     "plan.why": "the reason of a change; alone, the id of a task that it tells all about",
+    "stage.id": "a stage or milestone, say `G-2`, alone to see it or with `op`",
+    "stage.op": "`start`, `suspend`, `resume`, `terminate`",
+    "stage.define": "up to 50 stages, or one: `{title, parent?, entry?, exit?, required?, manual?, autocomplete?, "
+    "kind?}`; `entry`, `exit` and `required` are conditions, `parent` a stage or `$1`, the first of the call",
+    "stage.why": "the reason of a move, which its event carries",
     "claim.id": "a task, say `T-4`; without it the best that is ready for you, or the one that you hold",
     "claim.op": "`take` (default), `done`, `fail`, `extend`, `release`, `verify`",
     "claim.lease": "the lease that taking returned; an old one does nothing and says who has the task",

@@ -192,6 +192,9 @@ ACCESS = {
     "participants": "",
     "plan": "items cancel why idempotency_key",
     "agenda": "",
+    "stages": "",
+    "define_stages": "stages idempotency_key",
+    "move_stage": "id op why idempotency_key",
     "start_run": "problem agents strategy fallback max_rounds budget coordinator decider coordinate decide sealed "
     "idle_seconds idempotency_key",
     "turn": "text decision offer lease usage run seconds idempotency_key",

@@ -97,6 +97,13 @@ WORDS: dict[str, list[Any]] = {
         ["all"],
     ],
     "items": [[{"txt": "x"}], [{"text": "good"}, {}], [{"text": "a", "edges": {"critiques": ["$2"]}}], [[]]],
+    "define": [
+        {"titel": "x"},
+        [{"title": ""}],
+        {"title": "x", "entry": "soon"},
+        {"title": "x", "parent": "G-9"},
+        [[]],
+    ],
     "constraints": [["x" * 200_001]],
     "restore": [],
     "lease": [],

@@ -191,7 +191,7 @@ def test_any_calls_one_after_the_other_are_answered_and_leave_the_board_whole(se
         def learn(self, reply: Any) -> None:
             result = ((reply and reply.message) or {}).get("result") or {}
             for item in (result.get("structuredContent") or {}).get("items") or []:
-                if "id" in item:
+                if "version" in item:
                     self.ids = [*self.ids[-20:], item["id"], f"{item['id']}@{item['version']}"]
                     self.keys += [item["key"]] if item["key"] else []
 

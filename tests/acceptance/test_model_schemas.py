@@ -42,7 +42,7 @@ def check_what_strict_schemas_cannot_say(tools: list[Tool]) -> None:
     assert free - core == {
         *("core.flags", "board.settings", "board.members", "consume.fail", "consume.filter"),
         *("transaction.reads", "transaction.writes[]", "transaction.debates[]"),
-        *("plan.items[]", "join.interests[]", "turn.decision", "turn.usage", "turn.start"),
+        *("plan.items[]", "stage.define[]", "join.interests[]", "turn.decision", "turn.usage", "turn.start"),
     }
     assert core <= free
     page = CONNECTING.read_text("utf-8")

@@ -21,7 +21,6 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock
 from blackboard_mcp.storage.testing.kit.filling import filled
 from blackboard_mcp.storage.testing.walk.rebuilding import rebuilt
-from unfilled import UNFILLED
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
@@ -52,9 +51,7 @@ async def store(full: tuple[Path, datetime], tmp_path: Path) -> AsyncIterator[Sq
     await opened.close()
 
 
-@pytest.mark.parametrize(
-    "table", [t for t in (*OF_ITEMS, *AT_END) if t.name not in UNFILLED], ids=lambda table: table.name
-)
+@pytest.mark.parametrize("table", [*OF_ITEMS, *AT_END], ids=lambda table: table.name)
 async def test_a_table_that_is_forgotten_is_missed(
     store: SqlBoardStore, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

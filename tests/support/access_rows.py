@@ -220,6 +220,11 @@ async def cancelling(stage: Stage, caller: str, author: str) -> dict[str, Any]:
     return {"id": await stage.request(author), "cancel": True}
 
 
+async def defining(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    """A stage with a title of its own."""
+    return {"define": {"title": stage.fresh("stage ")}}
+
+
 async def following(stage: Stage, caller: str, author: str) -> dict[str, Any]:
     return {"id": await stage.request(author), "seconds": 0}
 
@@ -326,6 +331,8 @@ ROWS: tuple[Row, ...] = (
     Row("finalize", "answer", CONTRIBUTORS, READ_POST, plain(text="So."), "not_found", "not_found"),
     Row("plan", "look", EVERYBODY, READ, plain()),
     Row("plan", "plan", CONTRIBUTORS, READ_POST, plain(items=[{"title": "one"}])),
+    Row("stage", "look", EVERYBODY, READ, plain()),
+    Row("stage", "act", CONTRIBUTORS, READ_POST, defining),
     Row("claim", "", CONTRIBUTORS, READ_POST, plain(paths=["key:mine?shared"])),
     Row("consume", "list", EVERYBODY, READ, plain()),
     Row("consume", "take", CONTRIBUTORS, READ_POST, of_group("take", seconds=0)),

@@ -77,6 +77,9 @@ class EventType(StrEnum):
     PLAN_ADDED = "plan.added"
     PLAN_CHANGED = "plan.changed"
     PLAN_CANCELLED = "plan.cancelled"
+    PLAN_TRIGGERED = "plan.triggered"
+    STAGE_DEFINED = "stage.defined"
+    STAGE_MOVED = "stage.moved"
     CLAIM_TAKEN = "claim.taken"
     CLAIM_EXTENDED = "claim.extended"
     CLAIM_WAITING = "claim.waiting"
@@ -106,7 +109,7 @@ class EventType(StrEnum):
 OF_CONTROL = frozenset(
     event
     for event in EventType
-    if event.startswith(("agent.", "plan.", "claim.", "run.", "turn.", "decision.", "budget."))
+    if event.startswith(("agent.", "plan.", "stage.", "claim.", "run.", "turn.", "decision.", "budget."))
     and event is not EventType.CLAIM_AGREED
 )
 """Types of events about who takes part, tasks and runs. Their data names task or run by id."""

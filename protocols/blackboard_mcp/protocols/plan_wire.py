@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from .agenda import Agenda, Attempt, Input, Reservation, Task, TaskState, task_id
-from .stages import stage_id
+from .stages import Stage, Stages, StageState, stage_id
 
 
 class _Wire(BaseModel):
@@ -100,6 +100,54 @@ class ClaimAnswer(_Wire):
     others: list[str] = Field(default=[], description="other tasks that you hold")
     dead_ends: list[str] = Field(default=[], description="what failed or fell and says the same as the task")
     seq: int
+
+
+class WireStage(_Wire):
+    id: str
+    title: str
+    kind: str
+    parent: str | None
+    state: StageState
+    entry: str = Field(description="condition; empty holds at once")
+    exit: str = Field(description="condition; empty never holds")
+    required: bool
+    manual: bool
+    autocomplete: bool
+    created_by: str
+    why: str = Field(description="what keeps it from its next state, or why it ended")
+    tasks: list[str] = Field(default=[], description="its tasks that are not over")
+    faulted: list[str] = Field(default=[], description="required tasks that are FAULTED")
+
+
+class StageAnswer(_Wire):
+    """The stages of a board, each after its parent, or those that a call defined or moved."""
+
+    stages: list[WireStage]
+    seq: int
+
+
+def wire_stages(found: Stages) -> StageAnswer:
+    """Returns stages as structured results show them."""
+    return StageAnswer(stages=[_wire_stage(stage) for stage in found.stages], seq=found.seq)
+
+
+def _wire_stage(stage: Stage) -> WireStage:
+    return WireStage(
+        id=stage.id,
+        title=stage.title,
+        kind=stage.kind,
+        parent=stage_id(stage.parent) if stage.parent else None,
+        state=stage.state,
+        entry=stage.entry,
+        exit=stage.exit,
+        required=stage.required,
+        manual=stage.manual,
+        autocomplete=stage.autocomplete,
+        created_by=stage.created_by,
+        why=stage.why,
+        tasks=[task_id(number) for number in stage.tasks],
+        faulted=[task_id(number) for number in stage.faulted],
+    )
 
 
 def wire_task(task: Task) -> WireTask:

@@ -17,11 +17,20 @@ from .errors import InvalidInput
 from .values import dataclass
 
 MAX_STAGES = 500
-"""Most stages and milestones of one board."""
+"""Most stages and milestones of one board that are not over."""
+MAX_DEFINED = 50
+"""Most stages and milestones that one call defines."""
+MAX_ENDED = 100
+"""Most stages and milestones that are over in one look."""
 MAX_DEPTH = 10
 MAX_STAGE_TITLE = 100
 MAX_CASCADES = 8
 """Most rounds of changes that one transaction lets follow from each other; the next change takes up the rest."""
+MAX_LOOKED = 50
+"""Most conditions that one such round looks at."""
+MAX_TRIGGERS = 500
+"""Most tasks of one board that wait for their trigger."""
+MAX_WHY = 2_000
 
 
 class StageState(StrEnum):
@@ -82,10 +91,13 @@ def parse_stage(text: str) -> int:
 class NewStage:
     """A stage to define. `entry` and `exit` are conditions; empty `entry` holds at once, empty `exit` never.
 
+    `parent` is a stage's number, a negative place of the same call (-1 is its first), or 0. A milestone has no `exit`,
+    and is not started by hand.
+
     `required` is a condition as well: "true", "false", or one that is evaluated when the stage becomes available, and
     says whether its parent waits for it. `manual`: it is started by hand once its entry holds. `autocomplete`: it is
     COMPLETED as soon as its required tasks, milestones and stages are over and nothing in it runs; else only when all
-    of them are over.
+    that is in it is over, which for one without anything required holds always. An empty stage waits for tasks.
     """
 
     title: str
@@ -128,7 +140,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """All stages of a board, each after its parent, and the board's sequence."""
+    """Stages of a board, each after its parent: those that are not over, and the newest `MAX_ENDED` that are."""
 
     stages: tuple[Stage, ...]
     seq: int
@@ -141,7 +153,7 @@ class StageStore(Protocol):
     """A store of stages. The guarantees of `store` apply."""
 
     async def stages(self, board: str, agent: str) -> Stages:
-        """Returns all stages and milestones."""
+        """Returns the stages and milestones."""
         ...
 
     async def define_stages(
@@ -151,7 +163,7 @@ class StageStore(Protocol):
 
         Raises:
             InvalidInput: a condition or value is not allowed; the place in the condition is named.
-            UnknownReference: the parent does not exist.
+            UnknownReference: the parent, or a task or stage in a condition, does not exist.
             Refused: the parent is over, a title is taken, or it would be too deep.
             QuotaExceeded: there are `MAX_STAGES` already.
         """
@@ -160,9 +172,13 @@ class StageStore(Protocol):
     async def move_stage(
         self, board: str, agent: str, number: int, op: StageOp, why: str = "", *, once: Once | None = None
     ) -> Stages:
-        """Starts, suspends, resumes or terminates a stage, and returns what moved; who defined it and stewards may.
+        """Starts, suspends, resumes or terminates a stage, and returns the stages that moved, it first.
+
+        Who defined it and stewards may. `start` enters it, also before its entry condition held. What is in a
+        terminated stage ends as well: stages under it are TERMINATED, tasks CANCELLED.
 
         Raises:
+            UnknownReference: there is no such stage.
             Refused: its state, its parent's or the agent does not allow it; it says what does.
         """
         ...

@@ -67,13 +67,22 @@ from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .retention import Forgettable, Retention
 from .runs import RunStore
+from .stages import StageStore
 from .summary_store import SummaryStore
 from .tokens import Count
 from .transactions import Transaction
 
 
 class BoardStore(
-    DebateStore, SummaryStore, FollowingStore, RequestStore, ParticipantStore, AgendaStore, RunStore, Protocol
+    DebateStore,
+    SummaryStore,
+    FollowingStore,
+    RequestStore,
+    ParticipantStore,
+    AgendaStore,
+    StageStore,
+    RunStore,
+    Protocol,
 ):
     """A store of boards. It is safe for many tasks at once and, where its engine says so, for many processes."""
 

@@ -48,6 +48,7 @@ from .operations.participants import joining, parting
 from .operations.reading import activity, explanations, index_feed, snapshots
 from .operations.reading import items as reading
 from .operations.runs import finishing, starting, turning
+from .operations.stages import defining, moving
 
 _EXPIRY_BATCH = 200
 _SWEEP_BATCH = 500
@@ -148,6 +149,12 @@ class SqlBoardStore(DebateMethods):
     prospect = reads_now(taking.prospect)
     sweep_tasks = writes(task_lapses.sweep)
     next_lapse = reads_now(task_lapses.next_lapse)
+
+    # Stages
+
+    stages = reads(defining.stages)
+    define_stages = writes(defining.define)
+    move_stage = writes(moving.move)
 
     # Runs
 

@@ -362,6 +362,7 @@ def drivers(world: World) -> dict[str, list[Args]]:
         "request": [{}, {"id": unseen, "seconds": 0}, {"id": unseen, "cancel": True}, {"protocols": True}],
         "respond": [{}, {"id": unseen}, {"skills": ["sql"], "seconds": 0}, {"skills": [], "seconds": 0}],
         "plan": [{}, {"why": "T-1"}, {"items": [{"title": "probe"}]}, {"cancel": ["T-1"]}],
+        "stage": [{}, {"define": {"title": "probe", "exit": "flag(go)"}}, {"id": "G-1", "op": "terminate"}],
         "claim": [
             {"seconds": 0},
             {"op": "extend", "text": "it", "cites": [unseen]},

@@ -69,6 +69,11 @@ async def claimed(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def staged(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.do("stage", define={"title": "build"})
+    return {}
+
+
 async def joined(at: Any, ada: Any) -> dict[str, Any]:
     await ada.post("A claim.")
     bob = await at.join("bob")
@@ -158,6 +163,8 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("finalize", {"text": "It is the pump."}, running),
     ("plan", {"items": [{"title": "one"}, {"title": "two", "after": ["$1"]}]}, nothing),
     ("plan", {"cancel": ["T-1"]}, planned),
+    ("stage", {"define": {"title": "build"}}, nothing),
+    ("stage", {"id": "G-1", "op": "suspend"}, staged),
     ("claim", {"seconds": 0}, planned),
     ("claim", {"op": "done", "text": "It is done."}, claimed),
     ("claim", {"paths": ["key:mine"]}, nothing),

@@ -225,6 +225,12 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
             )
         ),
         "claim": always(Action.READ, Action.POST),
+        "stage": Needs(
+            (
+                _case("look", Action.READ, _none("op", "define")),
+                _case("act", Action.POST, _given("op", "define")),
+            )
+        ),
         "consume": Needs(
             (
                 _case("list", Action.READ, _none("group")),

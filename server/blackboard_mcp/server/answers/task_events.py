@@ -27,6 +27,13 @@ def task_words(event: Event) -> str | None:
             return f"{task}{whom}{title}"
         case EventType.PLAN_CHANGED:
             return f"{task} {', '.join(map(one_line, said.get('changed', ())))}{why}"
+        case EventType.PLAN_TRIGGERED:
+            return f"{task} may begin, {clip(str(said.get('trigger', '')), _NOTE)} held{title}"
+        case EventType.STAGE_DEFINED | EventType.STAGE_MOVED:
+            kind = "milestone " if said.get("kind") == "milestone" else ""
+            to = f" {one_line(str(said['to']))}" if said.get("to") else ""
+            faulted = "; stage() says how it goes on" if said.get("to") == "FAULTED" else ""
+            return f"{kind}{one_line(str(said.get('stage')))}{to}{why}{title}{faulted}"
         case EventType.PLAN_CANCELLED:
             return f"{task}{title}{why}"
         case EventType.CLAIM_TAKEN:

@@ -7,7 +7,8 @@ from typing import Any
 
 from blackboard_mcp.protocols.agenda import SettleOp
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer
+from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer, StageAnswer
+from blackboard_mcp.protocols.stages import StageOp
 
 from .calls import Calls
 from .durable import POLL_SECONDS
@@ -47,6 +48,39 @@ class Plans(Calls):
     async def agenda(self) -> PlanAnswer:
         """Returns tasks that are not over, ready ones first, with those that the agent holds or could confirm."""
         return await self._call("plan", {}, PlanAnswer)
+
+    async def stages(self) -> StageAnswer:
+        """Returns the stages and milestones of the board, each after its parent."""
+        return await self._call("stage", {}, StageAnswer)
+
+    async def define_stages(
+        self, stages: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> StageAnswer:
+        """Defines stages and milestones, all or nothing, and returns them.
+
+        A stage has the fields of the tool `stage`, such as `{"title": "build", "entry": "done(T-1)"}`; its `parent` may
+        be `$1`, the first of the call.
+
+        Raises:
+            InvalidInput: a condition cannot be read, or a value is not allowed.
+            UnknownReference: a parent, or a task or stage in a condition, does not exist.
+            Refused: the parent is over, or another stage has the title.
+            QuotaExceeded: there are too many stages.
+        """
+        given = {"define": [dict(stage) for stage in stages]}
+        return await self._call("stage", given, StageAnswer, once=idempotency_key)
+
+    async def move_stage(
+        self, id: str, op: StageOp, *, why: str = "", idempotency_key: str | None = None
+    ) -> StageAnswer:
+        """Starts, suspends, resumes or terminates a stage; returns what moved, it first.
+
+        Raises:
+            UnknownReference: there is no such stage.
+            Refused: its state, its parent's or the agent does not allow it.
+        """
+        given = {"id": id, "op": op, "why": why or None}
+        return await self._call("stage", given, StageAnswer, once=idempotency_key)
 
     async def claim(
         self,

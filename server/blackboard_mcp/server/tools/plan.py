@@ -22,14 +22,26 @@ from blackboard_mcp.protocols.agenda import (
     task_id,
 )
 from blackboard_mcp.protocols.asking import MAX_SKILLS
+from blackboard_mcp.protocols.conditions import MAX_CONDITION
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.items import MAX_TEXT, parse_ref
 from blackboard_mcp.protocols.late_models import plan_wire
+from blackboard_mcp.protocols.stages import (
+    MAX_DEFINED,
+    MAX_STAGE_TITLE,
+    MAX_WHY,
+    NewStage,
+    StageOp,
+    Stages,
+    parse_stage,
+    stage_id,
+)
 from blackboard_mcp.protocols.tokens import CountedText
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
+from ..answers.stages import stage_lines
 from ..answers.tasks import agenda_lines, claimed_lines, planned_lines, settled_lines, task_lines
 from ..input.arguments import UNLISTED, Arguments
 from ..input.posts import ONE_OR_MORE, Seconds
@@ -63,10 +75,28 @@ Items = Annotated[
             "type": "array",
             "items": {"type": "object"},
             "maxItems": MAX_TASKS,
-            "description": "{title, text?, after: [T-1, $1], skill|worker, priority 1-5, verify?, paths?, id?}",
+            "description": "{title, text?, after: [T-1, $1], skill|worker|trigger, priority 1-5, stage?, verify?, "
+            "paths?, id?}",
         }
     ),
 ]
+Defined = Annotated[
+    list[Annotated[dict[str, Any], Field(max_length=8)]],
+    Field(max_length=MAX_DEFINED),
+    BeforeValidator(lambda given: [given] if isinstance(given, dict) else given),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "object"},
+            "maxItems": MAX_DEFINED,
+            "description": "{title, parent?: G-1, entry?: done(T-1) and flag(go), exit?, required?, manual?, "
+            "autocomplete?, kind?: stage|milestone}",
+        }
+    ),
+]
+MoveWhy = Annotated[str, Field(max_length=MAX_WHY, json_schema_extra={UNLISTED: True})]
+StageId = Annotated[str, Field(max_length=16)]
+Condition = Annotated[str, Field(max_length=MAX_CONDITION)]
 _PLACE: Final = re.compile(r"\$([1-9][0-9]{0,2})\Z")
 _GO_WITH: Final[dict[str, frozenset[str]]] = {
     "take": frozenset({"id", "paths", "skills", "seconds", "lease_seconds"}),
@@ -88,6 +118,9 @@ class TaskFields(BaseModel):
     after: Annotated[list[TaskId], Field(max_length=MAX_AFTER), ONE_OR_MORE] | None = None
     skill: Name | None = None
     worker: Name | None = None
+    trigger: Condition | None = None
+    stage: StageId | None = None
+    required: bool | None = None
     priority: Annotated[int, Field(ge=1, le=5)] | None = None
     verify: bool | Literal["agent", "owner"] | None = None
     retries: Annotated[int, Field(ge=0, le=20)] | None = None
@@ -98,6 +131,21 @@ class TaskFields(BaseModel):
     state: Literal["PENDING", "COMPLETED"] | None = None
 
 
+class StageFields(BaseModel):
+    """A stage or milestone as callers write it."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    title: Annotated[str, Field(max_length=MAX_STAGE_TITLE)]
+    parent: StageId | None = None
+    entry: Condition = ""
+    exit: Condition = ""
+    required: bool | Condition = True
+    manual: bool = False
+    autocomplete: bool = True
+    kind: Literal["stage", "milestone"] = "stage"
+
+
 class PlanTools:
     """Tools with which agents plan work and take it."""
 
@@ -105,9 +153,10 @@ class PlanTools:
         self._tasks = tasks
         self._say = rendering
         self._item = Arguments("plan.items", TaskFields)
+        self._stage = Arguments("stage.define", StageFields)
 
     def register(self, tools: ToolSet) -> None:
-        """Adds the tools `plan` and `claim`."""
+        """Adds the tools `plan`, `stage` and `claim`."""
         tools.add(
             self.plan,
             name="plan",
@@ -115,6 +164,14 @@ class PlanTools:
             description="Plan tasks in order, all or nothing. No arguments: the agenda.",
             needs=TOOLS["plan"],
             output=lambda: plan_wire.PlanAnswer,
+        )
+        tools.add(
+            self.stage,
+            name="stage",
+            title="Stages of a plan",
+            description="Phases that begin and end by conditions, and milestones. No arguments: all of them.",
+            needs=TOOLS["stage"],
+            output=lambda: plan_wire.StageAnswer,
         )
         tools.add(
             self.claim,
@@ -193,6 +250,9 @@ class PlanTools:
                 after=None if said.get("after") is None else tuple(map(_after, said["after"])),
                 skill=said.get("skill"),
                 worker=said.get("worker"),
+                trigger=said.get("trigger"),
+                stage=None if said.get("stage") is None else parse_stage(said["stage"]),
+                required=said.get("required"),
                 priority=said.get("priority"),
                 verify=("agent" if verify else "") if isinstance(verify, bool) else verify,
                 retries=said.get("retries"),
@@ -201,6 +261,64 @@ class PlanTools:
             )
         except InvalidInput as error:
             raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
+
+    async def stage(
+        self,
+        caller: Caller,
+        id: StageId | None = None,
+        op: StageOp | None = None,
+        define: Defined | None = None,
+        why: MoveWhy | None = None,
+        board: Name | None = None,
+    ) -> Answer:
+        """Defines stages, or moves one. Without arguments it shows all, with `id` alone one."""
+        if define is not None and (id is not None or op is not None):
+            raise InvalidInput("Give define alone, or id with op. Nothing was changed.")
+        if op is not None and id is None:
+            raise InvalidInput(f'op="{op}" needs the id of a stage. Nothing was changed; stage() lists them.')
+        if why is not None and op is None:
+            raise InvalidInput("why is the reason of a move: it goes with id and op. Nothing was changed.")
+        if define is not None:
+            new = [self._new_stage(place, one) for place, one in enumerate(define, 1)]
+            found, attention = await self._tasks.define_stages(
+                caller.agent, board, new, once_key=caller.once_key
+            )
+        elif id is not None and op is not None:
+            found, attention = await self._tasks.move_stage(
+                caller.agent, board, parse_stage(id), op, (why or "").strip(), once_key=caller.once_key
+            )
+        else:
+            found, attention = await self._tasks.stages(caller.agent, board)
+            if id is not None:
+                found = _one_stage(found, parse_stage(id))
+        return Answer(
+            self._say.with_footer("\n".join(stage_lines(found)), found.seq, attention),
+            lambda: plan_wire.wire_stages(found),
+        )
+
+    def _new_stage(self, place: int, given: dict[str, Any]) -> NewStage:
+        """Returns a stage as the store takes it.
+
+        Raises:
+            InvalidInput: a field is not allowed; its place is named.
+        """
+        try:
+            said = self._stage.check(given)
+            required = said.get("required", True)
+            return NewStage(
+                title=said["title"],
+                parent=0 if said.get("parent") is None else _stage_at(said["parent"]),
+                entry=said.get("entry", ""),
+                exit=said.get("exit", ""),
+                required=str(required).lower() if isinstance(required, bool) else required,
+                manual=said.get("manual", False),
+                autocomplete=said.get("autocomplete", True),
+                kind=said.get("kind", "stage"),
+            )
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"Stage {place} of define: {error.message}", stage=place, **error.facts
+            ) from None
 
     async def claim(
         self,
@@ -300,6 +418,19 @@ def _wire_claimed(claimed: Claimed) -> BaseModel:
         dead_ends=list(taken.dead_ends),
         seq=claimed.seq,
     )
+
+
+def _one_stage(found: Stages, number: int) -> Stages:
+    one = tuple(stage for stage in found.stages if stage.number == number)
+    if not one:
+        raise UnknownReference(f"There is no stage {stage_id(number)}; stage() lists the stages.")
+    return Stages(one, found.seq)
+
+
+def _stage_at(name: str) -> int:
+    """Returns the number of a stage, or the negative place of one in the same call."""
+    match = _PLACE.match(name.strip())
+    return -int(match[1]) if match else parse_stage(name)
 
 
 def _after(name: str) -> int:

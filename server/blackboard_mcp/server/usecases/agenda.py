@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 
@@ -124,6 +125,51 @@ class Tasks:
         attempts = await self._board.store.attempts(name, agent, number) if found else ()
         attention, seq = await self._board.attention(agent, name)
         return (found[0] if found else None), attempts, seq, attention
+
+    # Stages
+
+    async def stages(self, agent: str, board: str | None) -> tuple[Stages, Attention]:
+        """Returns the stages and milestones."""
+        check_agent(agent)
+        name = await self._board.board_of(board, agent)
+        return await self._staged(agent, name, await self._board.store.stages(name, agent))
+
+    async def define_stages(
+        self, agent: str, board: str | None, stages: Sequence[NewStage], *, once_key: str | None = None
+    ) -> tuple[Stages, Attention]:
+        """Defines stages and milestones. Errors are those of `BoardStore.define_stages`."""
+        check_agent(agent)
+        texts = [text for one in stages for text in (one.title, one.entry, one.exit, one.required)]
+        for text in texts:
+            check_text(text)
+        name = await self._board.board_of(board, agent)
+        self._board.quotas.charge(agent, name, max(1, len(stages)), size_of("".join(texts)))
+        once = once_of(once_key, "stage", define=[repr(stage) for stage in stages])
+        made = await self._board.store.define_stages(name, agent, stages, once=once)
+        return await self._staged(agent, name, made)
+
+    async def move_stage(
+        self,
+        agent: str,
+        board: str | None,
+        number: int,
+        op: StageOp,
+        why: str = "",
+        *,
+        once_key: str | None = None,
+    ) -> tuple[Stages, Attention]:
+        """Moves a stage. Errors are those of `BoardStore.move_stage`."""
+        check_agent(agent)
+        check_text(why)
+        name = await self._board.board_of(board, agent)
+        self._board.quotas.charge(agent, name, size=size_of(why))
+        once = once_of(once_key, "stage", id=number, op=op, why=why)
+        moved = await self._board.store.move_stage(name, agent, number, op, why, once=once)
+        return await self._staged(agent, name, moved)
+
+    async def _staged(self, agent: str, board: str, found: Stages) -> tuple[Stages, Attention]:
+        attention, seq = await self._board.attention(agent, board)
+        return replace(found, seq=seq), attention
 
     # Claiming
 

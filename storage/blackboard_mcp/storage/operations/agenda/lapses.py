@@ -122,16 +122,19 @@ def release(ledger: Ledger, row: TaskRow, note: str) -> Steps[None]:
 
 
 def sweep(write: Write) -> Steps[list[str]]:
-    """Ends leases that have run out on all boards, `MAX_SWEPT` on each; returns the boards that changed."""
+    """Ends leases that have run out on all boards, `MAX_SWEPT` on each, and takes up conditions that were left to look
+    at; returns the boards that changed.
+    """
     due = [row[0] for row in (yield sql("boards_lapsing"), (write.now, _BOARDS))]
     due += [row[0] for row in (yield sql("boards_waiting_over"), (_BOARDS,))]
     due += [row[0] for row in (yield sql("boards_reserving_over"), (write.now, _BOARDS))]
+    left = {row[0] for row in (yield sql("boards_due"), (_BOARDS,))}
     changed = []
-    for board in dict.fromkeys(due):
+    for board in dict.fromkeys([*due, *sorted(left)]):
         if (yield from find_board(board)) is None:
             continue
         ledger = yield from open_ledger(write, board, SYSTEM)
-        if (yield from end_on(ledger)):
+        if (yield from end_on(ledger)) or board in left:
             yield from ledger.close()
             changed.append(board)
     return changed
@@ -139,6 +142,8 @@ def sweep(write: Write) -> Steps[list[str]]:
 
 def next_lapse(now: int) -> Steps[float | None]:
     """Returns the seconds until the next lease may end, or `None` if nobody holds a task or reservation."""
+    if (yield sql("boards_due"), (1,)):
+        return 0.0
     ends = [(yield sql("lapse_next"), ())[0][0], (yield sql("reservation_next"), ())[0][0]]
     due = [end for end in ends if end is not None]
     return max(0.0, (min(due) - now) / MICROS) if due else None

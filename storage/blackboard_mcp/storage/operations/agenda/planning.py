@@ -31,12 +31,14 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, Refused, UnknownReference
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.stages import STAGE_OVER, stage_id
+from blackboard_mcp.protocols.stages import MAX_TRIGGERS, STAGE_OVER, stage_id
 
 from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, open_ledger
 from ..ledger.rows import Steps, dumps, numbers, sql
+from ..stages.judging import check_condition
+from ..stages.rows import mention
 from . import lapses, reservations, rows
 from .dead_ends import dead_ends
 from .rows import TaskRow
@@ -218,7 +220,7 @@ def _add(
         trigger_if=task.trigger or "",
         priority=task.priority or PRIORITY,
         stage=task.stage or 0,
-        required=int(bool(task.required)),
+        required=int(bool(task.stage) if task.required is None else task.required),
         verify=task.verify or "",
         retries=RETRIES if task.retries is None else task.retries,
         paths=dumps(list(task.paths or ())),
@@ -228,6 +230,8 @@ def _add(
     )
     yield from rows.add(row)
     yield from _order(ledger, row, after, places)
+    if row.trigger_if:
+        yield from _await(ledger, row)
     data = {"task": row.id, "title": row.title, "priority": row.priority}
     more = {"skill": row.skill, "worker": row.worker, "after": [task_id(n) for n in after]}
     more["stage"] = stage_id(row.stage) if row.stage else ""
@@ -259,6 +263,24 @@ def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], places: Sequence[
         )
     row.blockers = len(after) - sum(task.state == TaskState.COMPLETED for task in before.values())
     yield from rows.put(row)
+
+
+def _await(ledger: Ledger, row: TaskRow) -> Steps[None]:
+    """Remembers what the trigger of a task mentions.
+
+    Raises:
+        InvalidInput: it is no condition.
+        UnknownReference: it names a task or stage that does not exist.
+        QuotaExceeded: `MAX_TRIGGERS` tasks wait for their trigger already.
+    """
+    yield from check_condition(ledger, row.trigger_if, f"The trigger of '{row.title}'")
+    if (yield sql("tasks_triggered"), (ledger.no,))[0][0] >= MAX_TRIGGERS:
+        raise QuotaExceeded(
+            f"{MAX_TRIGGERS} tasks of '{ledger.board.id}' wait for their trigger, which is the limit. Nothing was "
+            "changed; cancel some, or put them into a stage with that entry condition.",
+        )
+    yield from mention(ledger.no, "task", row.number, [row.trigger_if])
+    ledger.board.conditional = 1
 
 
 def _nothing() -> Steps[dict[int, TaskRow]]:
@@ -305,9 +327,17 @@ def _change(
     if task.stage is not None:
         yield from _check_stage(ledger, task.stage)
     bound = {"skill": task.skill, "worker": task.worker, "trigger_if": task.trigger}
+    if task.stage and task.required is None and not before.get("stage", row.stage):
+        row.required = 1
+    trigger = row.trigger_if
     if any(bound.values()):
         for name, value in bound.items():
             setattr(row, name, value or "")
+    if row.trigger_if != trigger:
+        before["trigger"], row.triggered = trigger, 0
+        yield sql("terms_drop"), (ledger.no, "task", row.number)
+        if row.trigger_if:
+            yield from _await(ledger, row)
     if task.paths is not None:
         before["paths"], row.paths = list(row.patterns()), dumps(list(task.paths))
     if after is not None:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, Final
 
-from blackboard_mcp.protocols.agenda import HELD, LEASE_SECONDS, PRIORITY, RETRIES, Task, TaskState, task_id
+from blackboard_mcp.protocols.agenda import (
+    HELD,
+    LEASE_SECONDS,
+    PRIORITY,
+    RETRIES,
+    TASK_OVER,
+    Task,
+    TaskState,
+    task_id,
+)
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.findings import fingerprint
 from blackboard_mcp.protocols.items import item_id
@@ -215,6 +224,8 @@ def move(ledger: Ledger, row: TaskRow, state: TaskState, *, why: str = "") -> St
         if state is not TaskState.REVIEW:
             row.holder = ""
     yield from put(row)
+    if state in TASK_OVER and row.trigger_if and not row.triggered:
+        yield sql("terms_drop"), (ledger.no, "task", row.number)
 
 
 def end_attempt(ledger: Ledger, row: TaskRow, how: str, note: str) -> Steps[None]:

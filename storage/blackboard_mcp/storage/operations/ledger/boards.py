@@ -60,6 +60,7 @@ def set_core(
     ledger.note(ChangeKind.CORE)
     fresh = replace(core, version=current.version + 1)
     yield sql("board_core"), (ledger.no, core_json(fresh))
+    ledger.board.core = fresh
     yield from ledger.emit(EventType.CORE_CHANGED, data={"version": fresh.version})
     yield from ledger.close()
     return fresh

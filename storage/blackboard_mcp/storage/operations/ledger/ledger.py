@@ -41,6 +41,10 @@ That is more than a board uses before anybody notices, and two copies hardly eve
 _QUIET, _APART = dumps(sorted(QUIET)), dumps(sorted(APART))
 
 
+Told = tuple[EventType, ItemRow | None, dict[str, Any]]
+"""What an event was about: its type, item and data."""
+
+
 @dataclass(slots=True)
 class Ledger:
     """The changes that a transaction makes to one board: events, items and differences of its counters.
@@ -77,6 +81,10 @@ class Ledger:
     """The agent's changes so far, if access policies judge them."""
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items created in this transaction, by number."""
+    told: list[Told] = field(default_factory=list)
+    """What the events of the transaction were about, for conditions that mention it."""
+    staged: list[int] = field(default_factory=list)
+    """Numbers of the stages that moved."""
     steward: bool = field(init=False)
     """Tells whether the call may moderate the board; the server and programs in its process may."""
 
@@ -141,6 +149,7 @@ class Ledger:
         self.board.seq += 1
         seq = self.board.seq
         actor = self.agent if agent is None else agent
+        self.told.append((event, item, data or {}))
         named = [name for name in dict.fromkeys(concerns) if name != actor]
         if item is not None and not item.public:
             named = yield from audience(item.owner, named)
@@ -261,6 +270,10 @@ class Ledger:
             QuotaExceeded: the board allows no more stored bytes, or no more protected items on the owner's account.
             Unpermitted: a noted change was not allowed.
         """
+        if self.board.conditional:
+            from ..stages.following import follow  # it needs this module
+
+            yield from follow(self)
         if self.grown:
             yield from kept_bytes.check(self)
         # An answer that is owed is never refused, unless other new items come with it.

@@ -147,6 +147,8 @@ class BoardRow:
     """The number of the item that reports pressure; 0 if there is none."""
     copied: int
     """1 if the board was restored from a copy and has not changed since, else 0."""
+    conditional: int
+    """1 if the board has stages, or tasks with a trigger, else 0."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
@@ -170,6 +172,7 @@ class BoardRow:
             private_tokens=row[14],
             pressure=row[15],
             copied=row[16],
+            conditional=row[17],
         )
 
     def value(self) -> Board:

@@ -45,6 +45,7 @@ from .reading import ReadingTests
 from .repeating import RepeatingTests
 from .retracting import RetractionTests
 from .running import BudgetTests, DecisionTests, FinalTests, RunTests, SealedTests
+from .staging import ConditionTests, StageTests
 from .storing import StoringTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
@@ -103,6 +104,8 @@ class BoardStoreKit(
     JudgingTests,
     CredentialTests,
     PlanningTests,
+    StageTests,
+    ConditionTests,
     TakingTests,
     SettlingTests,
     ReservationTests,

@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.answers import Look, Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.runs import Chosen, NewRun
+from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
 
@@ -116,4 +117,9 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])
     await at.change("bob", ground, status="WITHDRAWN")
+    chain = [
+        NewStage(f"step {n}", entry=f'milestone("step {n - 1}")', kind="milestone") for n in range(11, 0, -1)
+    ]
+    phases = [NewStage("build", exit="exists(k)"), NewStage("step 0", entry="true", kind="milestone")]
+    await store.define_stages("main", "alice", [NewStage("part", entry="flag(go)"), *chain, *phases])
     return at

@@ -44,6 +44,8 @@ ASKED: dict[str, tuple[ChangeKind, ...]] = {
     "plan": (ChangeKind.PLAN,),
     "take_task": (ChangeKind.CLAIM,),
     "settle_task": (ChangeKind.CLAIM, ChangeKind.POST),
+    "define_stages": (ChangeKind.STAGE,),
+    "move_stage": (ChangeKind.STAGE,),
     **dict.fromkeys(
         ("offer_skills", "take_request", "take_next", "answer_request", "decline_request"),
         (ChangeKind.RESPOND,),

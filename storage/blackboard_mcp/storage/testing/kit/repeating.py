@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.protocols.participants import Joined
 from blackboard_mcp.protocols.runs import Chosen, Contributed, Decision, Final, NewRun, Run
+from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.topics import parse_topic
@@ -237,6 +238,16 @@ async def _settle_task(at: Table) -> Call:
     return lambda once: at.store.settle_task(at.board, "carol", act, once=once)
 
 
+async def _define_stages(at: Table) -> Call:
+    await at.configure()
+    return lambda once: at.store.define_stages(at.board, "carol", [NewStage("build")], once=once)
+
+
+async def _move_stage(at: Table) -> Call:
+    await (await _define_stages(at))(None)
+    return lambda once: at.store.move_stage(at.board, "carol", 1, "suspend", once=once)
+
+
 async def _start_run(at: Table) -> Call:
     await at.configure()
     new = NewRun(CountedText("How many?", 3), ("carol",), strategy="coordinator", coordinator="carol")
@@ -313,6 +324,8 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "plan": _plan,
     "take_task": _take_task,
     "settle_task": _settle_task,
+    "define_stages": _define_stages,
+    "move_stage": _move_stage,
 }
 """A map from a store method's name to a function that prepares a board and returns the call."""
 

@@ -1,0 +1,133 @@
+"""`stage` through real clients: phases and milestones that begin and end by conditions (F43)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+
+mode, both = boards.mode, boards.both
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "plan", "admin")) as opened:
+        yield opened
+
+
+PHASES = [
+    {"title": "survey"},
+    {"title": "build", "entry": "done(G-1)"},
+    {"title": "tests", "parent": "$2"},
+    {"title": "beta", "kind": "milestone", "entry": "count(type=RESULT) >= 2 and no_open_debates()"},
+]
+
+
+@both
+async def test_a_plan_goes_through_its_stages(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    assert "no stages: stage(define=" in await ann.say("stage")
+    assert (await ann.say("stage", define=PHASES)).splitlines()[:-1] == [
+        "G-1 ACTIVE: survey",
+        "G-2 AVAILABLE (waits for done(G-1)): build",
+        "  G-3 AVAILABLE (G-2 is AVAILABLE): tests",
+        "G-4 milestone AVAILABLE (waits for count(type=RESULT) >= 2 and no_open_debates()): beta",
+    ]
+    await ann.do(
+        "plan",
+        items=[
+            {"title": "look", "stage": "G-1"},
+            {"title": "saw", "stage": "G-2"},
+            {"title": "try", "stage": "G-3", "required": True},
+            {"title": "tell", "trigger": "milestone(beta)"},
+        ],
+    )
+    assert "T-2 waits for stage G-2 AVAILABLE" in await ben.say("plan")
+    assert "T-4 waits for trigger milestone(beta)" in await ben.say("plan")
+    assert (await ben.do("claim"))["id"] == "T-1"
+    await ben.do("claim", op="done", text="Nine stations.")
+    assert (await ben.do("claim"))["id"] == "T-2"
+    await ben.do("claim", op="done", text="A table.")
+    tree = (await ann.say("stage")).splitlines()
+    assert tree[1:3] == ["G-2 ACTIVE (waits for G-3): build", "  G-3 ACTIVE (waits for T-3): tests"]
+    assert tree[3].startswith("G-4 milestone COMPLETED")
+    ready = {task["id"] for task in (await ben.do("plan"))["items"] if task["ready"]}
+    assert ready == {"T-3", "T-4"}
+    found = await ann.do("stage", id="G-2")
+    assert [(one["id"], one["state"], one["tasks"]) for one in found["stages"]] == [("G-2", "ACTIVE", [])]
+    changes = (await ann.say("read", since=0)).splitlines()
+    assert any("G-1 COMPLETED: survey" in line for line in changes)
+    assert any("milestone G-4 COMPLETED" in line for line in changes)
+    assert any("T-4 may begin, milestone(beta) held: tell" in line for line in changes)
+
+
+@both
+async def test_a_faulted_stage_names_its_ways_out(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("stage", define={"title": "build"})
+    await ann.do("plan", items=[{"title": "saw", "stage": "G-1", "retries": 0}])
+    await ben.do("claim")
+    await ben.do("claim", op="fail", text="The saw is broken.")
+    text = await ann.say("stage")
+    assert text.splitlines()[:2] == [
+        "G-1 FAULTED (FAULTED in it: T-1): build",
+        'G-1 goes on: plan(items=[{"id": "T-1", "state": "PENDING"}], why="…") tries the task again, "COMPLETED" does '
+        'without it; or stage(id="G-1", op="terminate") gives up the stage',
+    ]
+    assert "G-1 FAULTED: build; stage() says how it goes on" in await ann.say("wait", seconds=0)
+    await ann.do("plan", items=[{"id": "T-1", "state": "COMPLETED"}], why="we have planks")
+    assert "G-1 COMPLETED" in await ann.say("stage")
+
+
+@both
+async def test_a_stage_is_moved_by_hand(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("stage", define=[{"title": "ship", "manual": True}])
+    await ann.do("plan", items=[{"title": "load", "stage": "G-1"}])
+    assert 'G-1 may begin: stage(id="G-1", op="start")' in await ann.say("stage")
+    assert "G-1 ENABLED" in await ann.say("stage")
+    await ann.do("stage", id="G-1", op="start")
+    assert (await ben.do("claim"))["id"] == "T-1"
+    text = await ben.say("stage", id="G-1", op="terminate", why="nobody buys")
+    assert text.splitlines()[0] == "G-1 TERMINATED (nobody buys): ship"
+    assert "T-1 is CANCELLED" in (await ben.fail("claim", op="done", id="T-1", text="Loaded."))["message"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"define": {"title": "x", "entry": "when done"}}, "Allowed are done(T-1)"),
+        ({"define": {"title": "x", "entry": "done(T-9)"}}, "names T-9"),
+        ({"define": {"entry": "true"}}, "title"),
+        ({"define": {"title": "x", "colour": "red"}}, "colour"),
+        ({"define": {"title": "x"}, "op": "start"}, "Give define alone"),
+        ({"op": "start"}, "needs the id of a stage"),
+        ({"why": "so"}, "goes with id and op"),
+        ({"id": "G-7"}, "no stage G-7"),
+        ({"id": "seven"}, "they look like G-2"),
+        ({"id": "G-7", "op": "start"}, "no stage G-7"),
+    ],
+)
+async def test_a_wrong_call_teaches(tmp_path: Path, given: dict[str, Any], told: str) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "plan")) as opened:
+        ann = await opened.join("ann")
+        await ann.post("A fact.")
+        assert told in (await ann.fail("stage", **given))["message"]
+        assert (await ann.do("stage"))["stages"] == []
+
+
+async def test_a_program_defines_and_moves_stages(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "plan")) as opened:
+        ann = await opened.join("ann")
+        made = await ann.do(
+            "stage", define=[{"title": "a", "exit": "exists(stop)"}, {"title": "b", "parent": "$1"}]
+        )
+        assert [(one["id"], one["parent"]) for one in made["stages"]] == [("G-1", None), ("G-2", "G-1")]
+        await ann.post("enough", key="stop")
+        assert [one["why"] for one in (await ann.do("stage"))["stages"]] == [
+            "exit: exists(stop)",
+            "G-1 TERMINATED",
+        ]
