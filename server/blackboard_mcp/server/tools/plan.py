@@ -89,8 +89,7 @@ Defined = Annotated[
             "type": "array",
             "items": {"type": "object"},
             "maxItems": MAX_DEFINED,
-            "description": "{title, parent?: G-1, entry?: done(T-1) and flag(go), exit?, required?, manual?, "
-            "autocomplete?, kind?: stage|milestone}",
+            "description": "{title, parent?, entry?: done(T-1) and flag(go), exit?, manual?, kind?: milestone}",
         }
     ),
 ]
@@ -169,7 +168,7 @@ class PlanTools:
             self.stage,
             name="stage",
             title="Stages of a plan",
-            description="Phases that begin and end by conditions, and milestones. No arguments: all of them.",
+            description="Phases and milestones that begin and end by conditions. No arguments: all.",
             needs=TOOLS["stage"],
             output=lambda: plan_wire.StageAnswer,
         )
