@@ -83,6 +83,12 @@ def test_any_letter_but_g_names_a_task(text: str) -> None:
     assert parse_condition(text) == Condition("task", number=3)
 
 
+def test_a_name_of_several_words_needs_no_quotes() -> None:
+    assert parse_condition("milestone(all  done) and flag(go)") == parse_condition(
+        'milestone("all done") and flag(go)'
+    )
+
+
 def test_a_condition_mentions_what_it_looks_at() -> None:
     text = (
         'done(T-3) or done(G-2) or count(type=fact) >= 2 or exists(plan) or flag(go) or milestone("beta 1") '

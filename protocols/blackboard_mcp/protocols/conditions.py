@@ -216,7 +216,7 @@ class _Parser:
         for name in ("exists", "flag", "milestone"):
             if self._take("word", name):
                 self._sign("(")
-                value = self._value()
+                value = self._name()
                 self._sign(")")
                 return Condition(name, name=value)  # type: ignore[arg-type]
         self._expected("a condition")
@@ -259,6 +259,13 @@ class _Parser:
         if not re.fullmatch(r"[0-9]{1,7}", number) or int(number) > MAX_COUNT:
             self._fail(place, f"a number from 0 to {MAX_COUNT} belongs here")
         return Condition("count", count=Count(comparison, int(number), **values))
+
+    def _name(self) -> str:
+        """Returns one quoted name, or the words up to the parenthesis."""
+        value = self._value()
+        while self._peek()[0] == "word" and self._tokens[self._next - 1][0] == "word":
+            value += f" {self._value()}"
+        return value
 
     def _value(self) -> str:
         kind, token, _ = self._peek()

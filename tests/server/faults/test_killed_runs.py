@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import random
-import signal
-import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from injecting import Server, log_of, tool, wires
+from injecting import log_of, tool
+from killing import Team
 from patience import RUN
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
@@ -24,60 +17,10 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIG
 ROUNDS = 12
 KILLS = 6
 FILLER = "We measured the flow, the price and the seals of each pump on the long list once more. " * 3
-GONE = (OSError, http.client.HTTPException, ConnectionError, AssertionError, ValueError)
-"""What a client meets whose server is killed: AssertionError is an answer that was cut off."""
 
 
-class Team:
+class Rounds(Team):
     """Agents that loop on `turn` until the run is finished, whatever becomes of their servers."""
-
-    def __init__(self, over: str, data: Path, log: Path) -> None:
-        self.over, self.data, self.log = over, data, log
-        self.server = Server(data, log.with_suffix(".http"), "--tools", "all", "--target-tokens", "600")
-        self.stdio: subprocess.Popen[bytes] | None = None
-        self.calls = 0
-        self.wrong: list[BaseException] = []
-
-    @contextmanager
-    def wire(self, agent: str) -> Iterator[Any]:
-        if agent != "ben":
-            with contextlib.closing(
-                wires.HttpWire(self.server.url, self.server.pid, agent, modern=True)
-            ) as wire:
-                yield wire
-            return
-        words = wires.command("serve", "--data", str(self.data), "--agent", agent, "--tools", "all")
-        with self.log.open("ab") as err:
-            process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, env=wires.environment()
-            )
-        self.stdio = process
-        try:
-            yield wires.StdioWire(process, modern=False)
-        finally:
-            process.kill()
-            process.wait()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-            process.stdout.close()
-
-    def loop(self, agent: str) -> None:
-        """Plays one agent, over again whenever the server is gone."""
-        ends = time.monotonic() + RUN
-        while time.monotonic() < ends:
-            try:
-                with self.wire(agent) as wire:
-                    while self.step(agent, wire):
-                        pass
-                return
-            except GONE:
-                time.sleep(0.1)
-            except BaseException as error:
-                self.wrong.append(error)
-                return
-        self.wrong.append(TimeoutError(agent))
 
     def step(self, agent: str, wire: Any) -> bool:
         self.calls += 1
@@ -106,7 +49,7 @@ class Team:
 
 def test_a_run_whose_servers_are_killed_goes_on_to_one_cited_answer(tmp_path: Path) -> None:
     """Two processes on one file, over HTTP and stdio; pruning takes contributions meanwhile."""
-    team = Team("both", tmp_path / "data", tmp_path / "log")
+    team = Rounds(tmp_path / "data", tmp_path / "log", over_stdio="ben")
     team.server.start()
     chance = random.Random(5)
     try:
@@ -117,18 +60,8 @@ def test_a_run_whose_servers_are_killed_goes_on_to_one_cited_answer(tmp_path: Pa
             "max_rounds": ROUNDS,
         }
         tool(team.server.wire, "turn", start={**start, "decider": "ann"})
-        threads = [
-            threading.Thread(target=team.loop, args=(name,), daemon=True) for name in ("ann", "ben", "cara")
-        ]
-        for thread in threads:
-            thread.start()
-        for kill in range(KILLS):
-            time.sleep(chance.uniform(0.2, 1.5))
-            if kill % 3 == 2 and team.stdio is not None:
-                team.stdio.kill()
-            else:
-                team.server.stop(signal.SIGKILL)
-                team.server.start()
+        threads = team.begin("ann", "ben", "cara")
+        team.kill_servers(KILLS, chance)
         for thread in threads:
             thread.join(RUN)
             assert not team.wrong
