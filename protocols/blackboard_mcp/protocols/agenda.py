@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from .answers import Once
 from .errors import InvalidInput
 from .items import Item
+from .stages import NewStage, Stage
 from .tokens import CountedText
 from .values import dataclass
 
@@ -123,7 +124,7 @@ class NewTask:
     trigger: str | None = None
     priority: int | None = None
     stage: int | None = None
-    """The number of its stage; 0 for none."""
+    """The number of its stage, 0 for none, or a negative place of the same call."""
     required: bool | None = None
     verify: Literal["", "agent", "owner"] | None = None
     retries: int | None = None
@@ -224,6 +225,8 @@ class Planned:
     tasks: tuple[Task, ...]
     seq: int
     dead_ends: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    """The stages that it defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,14 +336,16 @@ class AgendaStore(Protocol):
         self,
         board: str,
         agent: str,
-        tasks: Sequence[NewTask],
+        items: Sequence[NewTask | NewStage],
         *,
         cancel: Sequence[int] = (),
         why: str = "",
         once: Once | None = None,
     ) -> Planned:
-        """Plans and changes tasks and cancels others, all or nothing; reports `plan.added`, `plan.changed` and
-        `plan.cancelled`, one event a task.
+        """Plans and changes tasks, defines stages and cancels tasks, all or nothing; reports `plan.added`,
+        `plan.changed`, `plan.cancelled` and `stage.defined`, one event each.
+
+        Conditions, `after`, `stage` and `parent` may name items of the same call by their places.
 
         Only its planner, its holder or a steward may change or cancel a task. A task on which others that are not over
         depend is cancelled only together with them.

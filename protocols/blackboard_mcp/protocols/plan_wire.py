@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .agenda import Agenda, Attempt, Input, Reservation, Task, TaskState, task_id
+from .agenda import Agenda, Attempt, Input, Planned, Reservation, Task, TaskState, task_id
 from .stages import Stage, Stages, StageState, stage_id
 
 
@@ -52,6 +52,7 @@ class PlanAnswer(_Wire):
     dead_ends: list[str] = Field(
         default=[], description="what failed or fell and says the same as these tasks"
     )
+    stages: list[WireStage] = Field(default=[], description="stages that the call defined")
     seq: int
 
 
@@ -124,6 +125,17 @@ class StageAnswer(_Wire):
 
     stages: list[WireStage]
     seq: int
+
+
+def wire_planned(planned: Planned) -> PlanAnswer:
+    """Returns what a call planned as structured results show it."""
+    return PlanAnswer(
+        items=[wire_task(task) for task in planned.tasks],
+        total=len(planned.tasks),
+        dead_ends=list(planned.dead_ends),
+        stages=[_wire_stage(stage) for stage in planned.stages],
+        seq=planned.seq,
+    )
 
 
 def wire_stages(found: Stages) -> StageAnswer:

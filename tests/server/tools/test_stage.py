@@ -65,6 +65,27 @@ async def test_a_plan_goes_through_its_stages(board: Any, mode: str) -> None:
 
 
 @both
+async def test_a_plan_with_its_stages_is_one_call(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    items = [
+        {"kind": "stage", "title": "build", "entry": "done($2)"},
+        {"title": "look"},
+        {"title": "saw", "stage": "$1"},
+        {"kind": "milestone", "title": "built", "entry": "done($1)"},
+    ]
+    assert (await ann.say("plan", items=items)).splitlines()[:-1] == [
+        "T-1 ready · p3: look",
+        "T-2 waits for stage G-1 AVAILABLE · p3 · G-1: saw",
+        "G-1 AVAILABLE (waits for done(T-1)): build",
+        "G-2 milestone AVAILABLE (waits for done(G-1)): built",
+    ]
+    made = await ann.do("plan", items=[{"kind": "stage", "title": "more"}])
+    assert [one["id"] for one in made["stages"]] == ["G-3"]
+    wrong = await ann.fail("plan", items=[{"kind": "stage", "title": "x", "after": ["T-1"]}])
+    assert "Item 1 of items" in wrong["message"]
+
+
+@both
 async def test_a_faulted_stage_names_its_ways_out(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ann.do("stage", define={"title": "build"})

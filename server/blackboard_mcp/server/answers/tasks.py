@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.agenda import Agenda, Attempt, Planned, Settled, Taken, Task, TaskState, task_id
-from blackboard_mcp.protocols.stages import stage_id
+from blackboard_mcp.protocols.stages import Stages, stage_id
 
 from ..text.lines import clip, flat, one_line, quoted, relative_age, word
 from ..usecases.agenda import Claimed
+from .stages import stage_lines
 
 _LISTED = 30
 _MINE = 10
@@ -119,6 +120,8 @@ def planned_lines(planned: Planned, now: datetime) -> list[str]:
     lines = [task_line(task, now) for task in tasks[:_LISTED]]
     if len(tasks) > _LISTED:
         lines.append(f"{len(tasks) - _LISTED} more; plan() lists the agenda")
+    if planned.stages:
+        lines += stage_lines(Stages(planned.stages, planned.seq))
     return lines + dead_end_lines(planned.dead_ends)
 
 

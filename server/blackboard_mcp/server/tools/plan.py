@@ -96,6 +96,7 @@ Defined = Annotated[
 MoveWhy = Annotated[str, Field(max_length=MAX_WHY, json_schema_extra={UNLISTED: True})]
 StageId = Annotated[str, Field(max_length=16)]
 Condition = Annotated[str, Field(max_length=MAX_CONDITION)]
+STAGE_KINDS: Final = ("stage", "milestone")
 _PLACE: Final = re.compile(r"\$([1-9][0-9]{0,2})\Z")
 _GO_WITH: Final[dict[str, frozenset[str]]] = {
     "take": frozenset({"id", "paths", "skills", "seconds", "lease_seconds"}),
@@ -207,12 +208,7 @@ class PlanTools:
             text = "\n".join(planned_lines(planned, self._say.now()))
             return Answer(
                 self._say.with_footer(text, planned.seq, attention),
-                lambda: plan_wire.PlanAnswer(
-                    items=[plan_wire.wire_task(task) for task in planned.tasks],
-                    total=len(planned.tasks),
-                    dead_ends=list(planned.dead_ends),
-                    seq=planned.seq,
-                ),
+                lambda: plan_wire.wire_planned(planned),
             )
         if why is not None:
             return await self._explain(caller, board, why)
@@ -233,13 +229,15 @@ class PlanTools:
             lambda: plan_wire.PlanAnswer(items=[plan_wire.wire_task(task)], total=1, seq=seq),
         )
 
-    def _new(self, place: int, item: dict[str, Any]) -> NewTask:
-        """Returns a task as the store takes it.
+    def _new(self, place: int, item: dict[str, Any]) -> NewTask | NewStage:
+        """Returns a task, or a stage if its `kind` says so, as the store takes it.
 
         Raises:
             InvalidInput: a field is not allowed; its place is named.
         """
         try:
+            if item.get("kind") in STAGE_KINDS:
+                return self._new_stage(item)
             said = self._item.check(item)
             verify = said.get("verify")
             return NewTask(
@@ -250,7 +248,7 @@ class PlanTools:
                 skill=said.get("skill"),
                 worker=said.get("worker"),
                 trigger=said.get("trigger"),
-                stage=None if said.get("stage") is None else parse_stage(said["stage"]),
+                stage=None if said.get("stage") is None else _stage_at(said["stage"]),
                 required=said.get("required"),
                 priority=said.get("priority"),
                 verify=("agent" if verify else "") if isinstance(verify, bool) else verify,
@@ -278,7 +276,7 @@ class PlanTools:
         if why is not None and op is None:
             raise InvalidInput("why is the reason of a move: it goes with id and op. Nothing was changed.")
         if define is not None:
-            new = [self._new_stage(place, one) for place, one in enumerate(define, 1)]
+            new = [self._defined(place, one) for place, one in enumerate(define, 1)]
             found, attention = await self._tasks.define_stages(
                 caller.agent, board, new, once_key=caller.once_key
             )
@@ -295,29 +293,32 @@ class PlanTools:
             lambda: plan_wire.wire_stages(found),
         )
 
-    def _new_stage(self, place: int, given: dict[str, Any]) -> NewStage:
+    def _defined(self, place: int, given: dict[str, Any]) -> NewStage:
         """Returns a stage as the store takes it.
 
         Raises:
             InvalidInput: a field is not allowed; its place is named.
         """
         try:
-            said = self._stage.check(given)
-            required = said.get("required", True)
-            return NewStage(
-                title=said["title"],
-                parent=0 if said.get("parent") is None else _stage_at(said["parent"]),
-                entry=said.get("entry", ""),
-                exit=said.get("exit", ""),
-                required=str(required).lower() if isinstance(required, bool) else required,
-                manual=said.get("manual", False),
-                autocomplete=said.get("autocomplete", True),
-                kind=said.get("kind", "stage"),
-            )
+            return self._new_stage(given)
         except InvalidInput as error:
             raise InvalidInput(
                 f"Stage {place} of define: {error.message}", stage=place, **error.facts
             ) from None
+
+    def _new_stage(self, given: dict[str, Any]) -> NewStage:
+        said = self._stage.check(given)
+        required = said.get("required", True)
+        return NewStage(
+            title=said["title"],
+            parent=0 if said.get("parent") is None else _stage_at(said["parent"]),
+            entry=said.get("entry", ""),
+            exit=said.get("exit", ""),
+            required=str(required).lower() if isinstance(required, bool) else required,
+            manual=said.get("manual", False),
+            autocomplete=said.get("autocomplete", True),
+            kind=said.get("kind", "stage"),
+        )
 
     async def claim(
         self,

@@ -81,18 +81,19 @@ class Tasks:
         self,
         agent: str,
         board: str | None,
-        tasks: Sequence[NewTask],
+        items: Sequence[NewTask | NewStage],
         *,
         cancel: Sequence[int] = (),
         why: str = "",
         once_key: str | None = None,
     ) -> tuple[Planned, Attention]:
-        """Plans, changes and cancels tasks. Errors are those of `BoardStore.plan`."""
+        """Plans, changes and cancels tasks, and defines stages. Errors are those of `BoardStore.plan`."""
         check_agent(agent)
-        for text in (
-            why,
-            *(text for task in tasks for text in (task.title, task.text, task.trigger) if text),
-        ):
+        tasks = [item for item in items if isinstance(item, NewTask)]
+        stages = [item for item in items if isinstance(item, NewStage)]
+        said = [text for task in tasks for text in (task.title, task.text, task.trigger) if text]
+        said += _texts_of(stages)
+        for text in (why, *said):
             check_text(text)
         for task in tasks:
             if task.skill:
@@ -100,10 +101,9 @@ class Tasks:
             if task.worker:
                 check_addressed(task.worker, _INSTEAD)
         name = await self._board.board_of(board, agent)
-        size = sum(size_of(f"{task.title}{task.text}") for task in tasks)
-        self._board.quotas.charge(agent, name, max(1, len(tasks)), size)
-        once = once_of(once_key, "plan", tasks=[repr(task) for task in tasks], cancel=list(cancel), why=why)
-        planned = await self._board.store.plan(name, agent, tasks, cancel=cancel, why=why, once=once)
+        self._board.quotas.charge(agent, name, max(1, len(items)), size_of("".join(said)))
+        once = once_of(once_key, "plan", tasks=[repr(item) for item in items], cancel=list(cancel), why=why)
+        planned = await self._board.store.plan(name, agent, items, cancel=cancel, why=why, once=once)
         attention, seq = await self._board.attention(agent, name)
         return replace(planned, seq=seq), attention
 
@@ -139,7 +139,7 @@ class Tasks:
     ) -> tuple[Stages, Attention]:
         """Defines stages and milestones. Errors are those of `BoardStore.define_stages`."""
         check_agent(agent)
-        texts = [text for one in stages for text in (one.title, one.entry, one.exit, one.required)]
+        texts = _texts_of(stages)
         for text in texts:
             check_text(text)
         name = await self._board.board_of(board, agent)
@@ -321,6 +321,10 @@ class Tasks:
         wanted = ItemQuery(types=(ItemType.CONSTRAINT,), statuses=(Status.ACTIVE,), limit=_RULES)
         page = await self._board.store.query(board, agent, wanted)
         return (*core, *(f"{item.id} {item.text}" for item in page.items))[:_RULES]
+
+
+def _texts_of(stages: Sequence[NewStage]) -> list[str]:
+    return [text for one in stages for text in (one.title, one.entry, one.exit, one.required)]
 
 
 def _fields(act: Settle) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ends of leases: tasks whose holder was not heard of, and tasks that need not wait any longer."""
+"""Ends of leases: tasks whose holder was not heard of, that need not wait any longer, or that are cancelled."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.agenda import MAX_SWEPT, Attempt, TaskState
+from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import item_id
 
@@ -17,6 +19,21 @@ from .rows import MICROS, TaskRow
 
 _BOARDS: Final = 20
 LAPSED: Final = "lapsed"
+
+
+def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
+    """Returns a ledger for work on the agenda of an open board, after ending leases that have run out.
+
+    Raises:
+        UnknownReference: there is no such board.
+        Refused: the board takes no posts.
+    """
+    ledger = yield from open_ledger(write, board, agent)
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
+    yield from end_on(ledger)
+    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    return ledger
 
 
 def end_on(ledger: Ledger) -> Steps[int]:
@@ -119,6 +136,19 @@ def release(ledger: Ledger, row: TaskRow, note: str) -> Steps[None]:
     yield from rows.move(ledger, row, TaskState.PENDING, why=note)
     data = {"task": row.id, "lease": row.lease, "holder": row.holder or ledger.agent, "note": note}
     yield from ledger.emit(EventType.CLAIM_RELEASED, data=data, concerns=[row.worker] if row.worker else ())
+
+
+def cancel(ledger: Ledger, row: TaskRow, why: str) -> Steps[None]:
+    """Cancels one task that is not over, and tells its holder."""
+    concerns = [name for name in (row.holder, row.worker, row.created_by) if name]
+    if row.held:
+        yield from rows.end_attempt(ledger, row, "cancelled", why)
+        yield from drop_reservations(ledger, row.lease)
+    yield from rows.move(ledger, row, TaskState.CANCELLED, why=why)
+    data = {"task": row.id, "title": row.title}
+    yield from ledger.emit(
+        EventType.PLAN_CANCELLED, data={**data, "why": why} if why else data, concerns=concerns
+    )
 
 
 def sweep(write: Write) -> Steps[list[str]]:

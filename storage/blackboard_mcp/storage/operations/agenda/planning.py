@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import (
@@ -24,21 +26,23 @@ from blackboard_mcp.protocols.agenda import (
     Planned,
     Task,
     TaskState,
+    parse_task,
     task_id,
 )
 from blackboard_mcp.protocols.answers import Once
-from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, Refused, UnknownReference
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.stages import MAX_TRIGGERS, STAGE_OVER, stage_id
+from blackboard_mcp.protocols.stages import MAX_TRIGGERS, STAGE_OVER, NewStage, Stage, parse_stage, stage_id
 
 from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
-from ..ledger.ledger import Ledger, get_board, open_ledger
-from ..ledger.rows import Steps, dumps, numbers, sql
-from ..stages.judging import check_condition
-from ..stages.rows import mention
+from ..ledger.ledger import Ledger, get_board
+from ..ledger.rows import BoardRow, Steps, dumps, numbers, sql
+from ..stages import defining
+from ..stages.judging import check_condition, named
+from ..stages.rows import find_stages, mention
+from ..stages.rows import values as stage_values
 from . import lapses, reservations, rows
 from .dead_ends import dead_ends
 from .rows import TaskRow
@@ -52,17 +56,22 @@ _FIELDS: Final = ("title", "text", "skill", "worker", "priority", "stage", "requ
 
 def _planned_again(kept: list[Any]) -> Steps[Planned]:
     """Returns the tasks that a repeated call planned, as they are now."""
-    now, board, named, seq = kept
+    now, board, named, seq, *staged = kept
     row = yield from get_board(board)
-    found = yield from rows.find_tasks(row.no, named)
-    tasks = yield from rows.values(row, [found[n] for n in named if n in found], now)
-    return Planned(tasks, seq, (yield from dead_ends(row.no, tasks)))
+    return (yield from _planned(now, row, named, staged[0] if staged else (), seq))
 
 
 def _form(given: dict[str, Any]) -> Form[Planned]:
     now, board = given["write"].now, given["board"]
     return Form(
-        lambda planned: [now, board, [task.number for task in planned.tasks], planned.seq], _planned_again
+        lambda planned: [
+            now,
+            board,
+            [task.number for task in planned.tasks],
+            planned.seq,
+            [stage.number for stage in planned.stages],
+        ],
+        _planned_again,
     )
 
 
@@ -71,14 +80,14 @@ def plan(
     write: Write,
     board: str,
     agent: str,
-    tasks: Sequence[NewTask],
+    items: Sequence[NewTask | NewStage],
     *,
     cancel: Sequence[int] = (),
     why: str = "",
     once: Once | None = None,
 ) -> Steps[Planned]:
-    """Plans and changes tasks and cancels others, all or nothing; reports `plan.added`, `plan.changed` and
-    `plan.cancelled`, one event a task.
+    """Plans and changes tasks, defines stages and cancels tasks, all or nothing; reports `plan.added`,
+    `plan.changed`, `plan.cancelled` and `stage.defined`, one event each.
 
     Only its planner, its holder or a steward may change or cancel a task. A task on which others that are not over
     depend is cancelled only together with them.
@@ -89,13 +98,16 @@ def plan(
         Refused: the agent may not, or others depend on what it cancels.
         QuotaExceeded: there are `MAX_OPEN_TASKS` already.
     """
-    if not 0 < len(tasks) + len(cancel) <= MAX_TASKS:
+    if not 0 < len(items) + len(cancel) <= MAX_TASKS:
         raise InvalidInput(f"Plan, change or cancel 1 to {MAX_TASKS} tasks in a call. Nothing was changed.")
-    ledger = yield from begin(write, board, agent)
+    ledger = yield from lapses.begin(write, board, agent)
+    stages = sum(isinstance(item, NewStage) for item in items)
     first = (yield sql("task_last"), (ledger.no,))[0][0] + 1
-    fresh = [first + place for place in range(sum(not task.number for task in tasks))]
+    first_stage = yield from defining.count_new(ledger, stages) if stages else _none()
+    tasks = [item for item in items if isinstance(item, NewTask)]
+    new = sum(not task.number for task in tasks)
     open_ = (yield sql("tasks_open"), (ledger.no, MAX_OPEN_TASKS))[0][0]
-    if open_ + len(fresh) > MAX_OPEN_TASKS:
+    if open_ + new > MAX_OPEN_TASKS:
         raise QuotaExceeded(
             f"'{board}' has {open_:,} tasks that are not over, and {MAX_OPEN_TASKS:,} is the limit. Nothing was "
             "changed; cancel what nobody needs any more."
@@ -103,41 +115,58 @@ def plan(
     changed = yield from rows.get_tasks(
         ledger.board, [*(task.number for task in tasks if task.number), *cancel]
     )
-    named: list[int] = []
-    numbering = iter(fresh)
-    places = [task.number or next(numbering) for task in tasks]
-    for place, task in enumerate(tasks):
+    fresh, fresh_stages = itertools.count(first), itertools.count(first_stage)
+    ids = [
+        stage_id(next(fresh_stages)) if isinstance(item, NewStage) else task_id(item.number or next(fresh))
+        for item in items
+    ]
+    yield from defining.add_all(ledger, items, ids, "items")
+    planned: list[int] = []
+    circles: list[int] = []
+    for place, item in enumerate(items):
+        if isinstance(item, NewStage):
+            continue
+        task = _placed(item, ids, place)
         _check(task, place + 1)
-        after = None if task.after is None else _after(task.after, places, place)
+        number = parse_task(ids[place])
         if task.number:
-            yield from _change(ledger, changed[task.number], task, after, places, why)
+            yield from _change(ledger, changed[number], task, task.after, ids, why)
         else:
-            yield from _add(ledger, places[place], task, after or (), places)
-        named.append(places[place])
-    for place, task in enumerate(tasks):
-        if task.after:
-            yield from _check_circle(ledger, places[place])
+            yield from _add(ledger, number, task, task.after or (), ids)
+        planned.append(number)
+        circles += [number] if task.after else []
+    for number in circles:
+        yield from _check_circle(ledger, number)
     yield from _cancel(ledger, [changed[number] for number in dict.fromkeys(cancel)], why)
     yield from ledger.close()
-    named += [number for number in dict.fromkeys(cancel) if number not in named]
-    found = yield from rows.find_tasks(ledger.no, named)
-    made = yield from rows.values(ledger.board, [found[n] for n in named], write.now)
-    return Planned(made, ledger.board.seq, (yield from dead_ends(ledger.no, made)))
+    planned += [number for number in dict.fromkeys(cancel) if number not in planned]
+    staged = [parse_stage(id_) for id_, item in zip(ids, items, strict=True) if isinstance(item, NewStage)]
+    return (yield from _planned(write.now, ledger.board, planned, staged, ledger.board.seq))
 
 
-def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
-    """Returns a ledger for work on the agenda of an open board, after ending leases that have run out.
+def _planned(
+    now: int, board: BoardRow, named: Sequence[int], staged: Sequence[int], seq: int
+) -> Steps[Planned]:
+    """Returns tasks and stages that a call planned, as they are now."""
+    found = yield from rows.find_tasks(board.no, named)
+    tasks = yield from rows.values(board, [found[n] for n in named if n in found], now)
+    stages = yield from find_stages(board.no, staged)
+    made = (
+        yield from stage_values(board.no, [stages[n] for n in staged if n in stages])
+        if stages
+        else _no_stages()
+    )
+    return Planned(tasks, seq, (yield from dead_ends(board.no, tasks)), made)
 
-    Raises:
-        UnknownReference: there is no such board.
-        Refused: the board takes no posts.
-    """
-    ledger = yield from open_ledger(write, board, agent)
-    if ledger.board.lifecycle is not Lifecycle.OPEN:
-        raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
-    yield from lapses.end_on(ledger)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
-    return ledger
+
+def _no_stages() -> Steps[tuple[Stage, ...]]:
+    return ()
+    yield  # makes this a generator
+
+
+def _none() -> Steps[int]:
+    return 0
+    yield  # makes this a generator
 
 
 def _check(task: NewTask, place: int) -> None:
@@ -184,29 +213,37 @@ def _check(task: NewTask, place: int) -> None:
         )
 
 
-def _after(after: Sequence[int], places: Sequence[int], place: int) -> tuple[int, ...]:
-    """Returns the numbers of the tasks that a task comes after; negative ones are places of the same call.
+def _placed(task: NewTask, ids: Sequence[str], place: int) -> NewTask:
+    """Returns a task with ids in the place of `$1` and the like, which name items of the same call.
 
     Raises:
-        InvalidInput: a place is not there, or there are too many.
+        InvalidInput: such a place is not there, or is of another kind; or there are too many.
     """
-    found = []
-    for number in after:
-        if number < 0 and -number > len(places):
+    where = f"Item {place + 1} of items"
+
+    def number(given: int, kind: str) -> int:
+        if given >= 0:
+            return given
+        if -given > len(ids):
             raise InvalidInput(
-                f"Item {place + 1} of items: '${-number}' names item {-number}, and there are {len(places)}. "
-                "Nothing was changed."
+                f"{where}: '${-given}' names item {-given}, and there are {len(ids)}. Nothing was changed."
             )
-        found.append(number if number > 0 else places[-number - 1])
-    if len(set(found)) > MAX_AFTER:
-        raise InvalidInput(
-            f"Item {place + 1} of items: after takes at most {MAX_AFTER} tasks. Nothing was changed."
-        )
-    return tuple(dict.fromkeys(found))
+        id_ = ids[-given - 1]
+        if id_[0] != kind[0]:
+            wants = "after takes tasks" if kind == "T-" else "stage takes a stage"
+            raise InvalidInput(f"{where}: '${-given}' is {id_}, and {wants}. Nothing was changed.")
+        return int(id_[2:])
+
+    after = None if task.after is None else tuple(dict.fromkeys(number(n, "T-") for n in task.after))
+    if len(after or ()) > MAX_AFTER:
+        raise InvalidInput(f"{where}: after takes at most {MAX_AFTER} tasks. Nothing was changed.")
+    stage = None if task.stage is None else number(task.stage, "G-")
+    trigger = named(task.trigger, ids, where) if task.trigger else task.trigger
+    return replace(task, after=after, stage=stage, trigger=trigger)
 
 
 def _add(
-    ledger: Ledger, number: int, task: NewTask, after: Sequence[int], places: Sequence[int]
+    ledger: Ledger, number: int, task: NewTask, after: Sequence[int], ids: Collection[str]
 ) -> Steps[None]:
     ledger.note(ChangeKind.PLAN)
     yield from _check_stage(ledger, task.stage or 0)
@@ -229,9 +266,9 @@ def _add(
         moved_at=ledger.now,
     )
     yield from rows.add(row)
-    yield from _order(ledger, row, after, places)
+    yield from _order(ledger, row, after, ids)
     if row.trigger_if:
-        yield from _await(ledger, row)
+        yield from _await(ledger, row, ids)
     data = {"task": row.id, "title": row.title, "priority": row.priority}
     more = {"skill": row.skill, "worker": row.worker, "after": [task_id(n) for n in after]}
     more["stage"] = stage_id(row.stage) if row.stage else ""
@@ -239,16 +276,16 @@ def _add(
     yield from ledger.emit(EventType.PLAN_ADDED, data=data, concerns=[row.worker] if row.worker else ())
 
 
-def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], places: Sequence[int]) -> Steps[None]:
+def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], ids: Collection[str]) -> Steps[None]:
     """Makes a task come after these and no others, and counts those that it waits for.
 
-    `places` are the tasks of the call, which may not be stored yet.
+    `ids` are the items of the call, which may not be stored yet.
     """
     yield sql("after_drop"), (ledger.no, row.number)
     for number in after:
         yield sql("after_add"), (ledger.no, row.number, number)
     before = yield from rows.find_tasks(ledger.no, after) if after else _nothing()
-    missing = [number for number in after if number not in before and number not in places]
+    missing = [number for number in after if number not in before and task_id(number) not in ids]
     if missing:
         raise UnknownReference(
             f"There is no task {task_id(missing[0])} on '{ledger.board.id}'. Nothing was changed; plan() lists the "
@@ -265,7 +302,7 @@ def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], places: Sequence[
     yield from rows.put(row)
 
 
-def _await(ledger: Ledger, row: TaskRow) -> Steps[None]:
+def _await(ledger: Ledger, row: TaskRow, ids: Collection[str]) -> Steps[None]:
     """Remembers what the trigger of a task mentions.
 
     Raises:
@@ -273,7 +310,7 @@ def _await(ledger: Ledger, row: TaskRow) -> Steps[None]:
         UnknownReference: it names a task or stage that does not exist.
         QuotaExceeded: `MAX_TRIGGERS` tasks wait for their trigger already.
     """
-    yield from check_condition(ledger, row.trigger_if, f"The trigger of '{row.title}'")
+    yield from check_condition(ledger, row.trigger_if, f"The trigger of '{row.title}'", ids)
     if (yield sql("tasks_triggered"), (ledger.no,))[0][0] >= MAX_TRIGGERS:
         raise QuotaExceeded(
             f"{MAX_TRIGGERS} tasks of '{ledger.board.id}' wait for their trigger, which is the limit. Nothing was "
@@ -308,7 +345,7 @@ def _change(
     row: TaskRow,
     task: NewTask,
     after: Sequence[int] | None,
-    places: Sequence[int],
+    ids: Collection[str],
     why: str,
 ) -> Steps[None]:
     """Changes, retries or waives a task, and reports what changed with the former values."""
@@ -337,7 +374,7 @@ def _change(
         before["trigger"], row.triggered = trigger, 0
         yield sql("terms_drop"), (ledger.no, "task", row.number)
         if row.trigger_if:
-            yield from _await(ledger, row)
+            yield from _await(ledger, row, ids)
     if task.paths is not None:
         before["paths"], row.paths = list(row.patterns()), dumps(list(task.paths))
     if after is not None:
@@ -345,7 +382,7 @@ def _change(
             raise Refused(
                 f"{row.id} is {row.state} by {row.holder}: what it comes after cannot change now. Nothing was changed."
             )
-        yield from _order(ledger, row, after, places)
+        yield from _order(ledger, row, after, ids)
         before["after"] = True
     concerns = [name for name in (row.holder, row.worker) if name]
     if task.state is not None:
@@ -412,20 +449,7 @@ def _cancel(ledger: Ledger, listed: Sequence[TaskRow], why: str) -> Steps[None]:
             waiting=named,
         )
     for row in listed:
-        yield from cancel(ledger, row, why)
-
-
-def cancel(ledger: Ledger, row: TaskRow, why: str) -> Steps[None]:
-    """Cancels one task that is not over, and tells its holder."""
-    concerns = [name for name in (row.holder, row.worker, row.created_by) if name]
-    if row.held:
-        yield from rows.end_attempt(ledger, row, "cancelled", why)
-        yield from lapses.drop_reservations(ledger, row.lease)
-    yield from rows.move(ledger, row, TaskState.CANCELLED, why=why)
-    data = {"task": row.id, "title": row.title}
-    yield from ledger.emit(
-        EventType.PLAN_CANCELLED, data={**data, "why": why} if why else data, concerns=concerns
-    )
+        yield from lapses.cancel(ledger, row, why)
 
 
 def _check_circle(ledger: Ledger, number: int) -> Steps[None]:

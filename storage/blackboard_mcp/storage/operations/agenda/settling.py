@@ -28,7 +28,7 @@ from ..ledger.principals import owners_of
 from ..ledger.rows import Steps, dumps, instant, sql
 from ..reading.item_states import values
 from . import lapses, reservations, rows
-from .planning import begin
+from .lapses import begin
 from .rows import MICROS, TaskRow
 from .taking import check_seconds
 

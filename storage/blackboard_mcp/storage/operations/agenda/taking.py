@@ -27,7 +27,7 @@ from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, instant, numbers, sql
 from . import lapses, reservations, rows
 from .dead_ends import dead_ends
-from .planning import begin
+from .lapses import begin
 from .rows import MICROS, TaskRow
 
 _TRIED: Final = 20

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.changes import ChangeKind
@@ -18,16 +20,17 @@ from blackboard_mcp.protocols.stages import (
     NewStage,
     Stages,
     StageState,
+    parse_stage,
     stage_id,
 )
 
 from ...operation import Write
-from ..agenda.planning import begin
+from ..agenda.lapses import begin
 from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, sql
 from . import moving, rows
-from .judging import check_condition
+from .judging import check_condition, named
 from .rows import OPEN, StageRow
 
 
@@ -46,24 +49,48 @@ def define(
     if not 0 < len(stages) <= MAX_DEFINED:
         raise InvalidInput(f"Define 1 to {MAX_DEFINED} stages in a call. Nothing was changed.")
     ledger = yield from begin(write, board, agent)
+    first = yield from count_new(ledger, len(stages))
+    numbered = range(first, first + len(stages))
+    yield from add_all(ledger, stages, [stage_id(n) for n in numbered], "define")
+    yield from ledger.close()
+    found = yield from rows.find_stages(ledger.no, numbered)
+    return Stages((yield from rows.values(ledger.no, [found[n] for n in numbered])), ledger.board.seq)
+
+
+def add_all(ledger: Ledger, items: Sequence[Any], ids: Sequence[str], argument: str) -> Steps[None]:
+    """Defines those of the items of a call that are stages; `ids` are the ids of all of its items.
+
+    Raises:
+        InvalidInput, UnknownReference, Refused: as `define`.
+    """
+    for place, item in enumerate(items):
+        if not isinstance(item, NewStage):
+            continue
+        where = f"{'Stage' if argument == 'define' else 'Item'} {place + 1} of {argument}"
+        _check(item, where)
+        parent = _parent(item.parent, ids, place, where)
+        texts = [named(text.strip(), ids, where) for text in (item.entry, item.exit, item.required)]
+        for text in texts:
+            yield from check_condition(ledger, text, where, ids)
+        stage = replace(item, entry=texts[0], exit=texts[1], required=texts[2])
+        yield from _add(ledger, parse_stage(ids[place]), stage, parent, where)
+        ledger.board.conditional = 1
+
+
+def count_new(ledger: Ledger, new: int) -> Steps[int]:
+    """Returns the number of the first of so many new stages.
+
+    Raises:
+        QuotaExceeded: there are `MAX_STAGES` already.
+    """
     first = (yield sql("stage_last"), (ledger.no,))[0][0] + 1
     open_ = (yield sql("stages_open"), (ledger.no,))[0][0]
-    if open_ + len(stages) > MAX_STAGES:
+    if open_ + new > MAX_STAGES:
         raise QuotaExceeded(
-            f"'{board}' has {open_} stages that are not over, and {MAX_STAGES} is the limit. Nothing was changed; "
-            'stage(id="G-…", op="terminate") ends one that nobody needs.'
+            f"'{ledger.board.id}' has {open_} stages that are not over, and {MAX_STAGES} is the limit. Nothing was "
+            'changed; stage(id="G-…", op="terminate") ends one that nobody needs.'
         )
-    named = range(first, first + len(stages))
-    for place, stage in enumerate(stages):
-        where = f"Stage {place + 1} of define"
-        _check(stage, where)
-        for text in (stage.entry, stage.exit, stage.required):
-            yield from check_condition(ledger, text, where, named)
-        yield from _add(ledger, named[place], stage, _parent(stage.parent, first, place, where), where)
-    ledger.board.conditional = 1
-    yield from ledger.close()
-    found = yield from rows.find_stages(ledger.no, named)
-    return Stages((yield from rows.values(ledger.no, [found[n] for n in named])), ledger.board.seq)
+    return int(first)
 
 
 def _check(stage: NewStage, where: str) -> None:
@@ -85,20 +112,20 @@ def _check(stage: NewStage, where: str) -> None:
         )
 
 
-def _parent(parent: int, first: int, place: int, where: str) -> int:
+def _parent(parent: int, ids: Sequence[str], place: int, where: str) -> int:
     """Returns the number of the parent; a negative one is a place before this one in the same call.
 
     Raises:
-        InvalidInput: there is no such place.
+        InvalidInput: there is no such place, or no stage in it.
     """
     if parent >= 0:
         return parent
-    if -parent > place:
+    if -parent > place or not ids[-parent - 1].startswith("G"):
         raise InvalidInput(
             f"{where}: parent '${-parent}' is no stage before it in this call. Nothing was changed; define a stage "
             "before what is in it."
         )
-    return first - parent - 1
+    return parse_stage(ids[-parent - 1])
 
 
 def _add(ledger: Ledger, number: int, stage: NewStage, parent: int, where: str) -> Steps[None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +18,7 @@ from ..ledger.rows import Steps, dumps, numbers, sql
 
 _ARCHIVED: Final = 2_000
 """The newest items of the archive among which a count with a tag or an author looks."""
+_PLACE: Final = re.compile(r"(?<=done\()\$([1-9][0-9]{0,2})(?=\))")
 _STANDING: Final = sorted(str(status) for status in Status if status not in FALLEN)
 
 _parsed = lru_cache(maxsize=1_024)(parse_condition)
@@ -80,8 +82,26 @@ def _counted(ledger: Ledger, count: Count) -> Steps[bool]:
             return bool(found == count.number)
 
 
-def check_condition(ledger: Ledger, text: str, where: str, fresh: Iterable[int] = ()) -> Steps[None]:
-    """Checks that a condition can be read, and that tasks and stages that it names exist or are `fresh` stages.
+def named(text: str, ids: Sequence[str], where: str) -> str:
+    """Returns a condition with `done($2)` for the second item of the call as `done(T-5)`.
+
+    Raises:
+        InvalidInput: there are not so many.
+    """
+
+    def id_of(match: re.Match[str]) -> str:
+        place = int(match[1])
+        if place > len(ids):
+            raise InvalidInput(
+                f"{where}: '{match[0]}' names item {place}, and there are {len(ids)}. Nothing was changed."
+            )
+        return ids[place - 1]
+
+    return _PLACE.sub(id_of, text)
+
+
+def check_condition(ledger: Ledger, text: str, where: str, fresh: Collection[str] = ()) -> Steps[None]:
+    """Checks that a condition can be read, and that tasks and stages that it names exist, or `fresh` has their ids.
 
     Raises:
         InvalidInput: it cannot be read.
@@ -93,10 +113,11 @@ def check_condition(ledger: Ledger, text: str, where: str, fresh: Iterable[int] 
         condition = parse_condition(text)
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error.message}") from None
-    stages = {part.number for part in _parts(condition) if part.kind == "stage"} - set(fresh)
+    stages = {part.number for part in _parts(condition) if part.kind == "stage"}
     tasks = {part.number for part in _parts(condition) if part.kind == "task"}
     missing = [stage_id(n) for (n,) in (yield sql("missing_stages"), (ledger.no, numbers(stages)))]
     missing += [task_id(n) for (n,) in (yield sql("missing_tasks"), (ledger.no, numbers(tasks)))]
+    missing = [id_ for id_ in missing if id_ not in fresh]
     if missing:
         raise UnknownReference(
             f"{where}: '{text}' names {', '.join(missing[:5])}, which '{ledger.board.id}' does not have. Nothing was "

@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.stages import (
 
 from ...operation import Write
 from ..agenda import rows as tasks
-from ..agenda.planning import begin, cancel
+from ..agenda.lapses import begin, cancel
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, numbers, sql

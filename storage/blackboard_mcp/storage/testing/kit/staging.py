@@ -163,6 +163,54 @@ class StageTests:
             left = await task(at, may)
             assert (left.state, left.why) == (TaskState.CANCELLED, "G-1 COMPLETED")
 
+    async def test_a_plan_with_its_stages_is_one_call(self, at: Table) -> None:
+        await at.configure()
+        made = await at.store.plan(
+            at.board,
+            "alice",
+            [
+                NewStage("survey"),
+                NewTask(title="look", stage=-1),
+                NewStage("build", entry="done($1)"),
+                NewTask(title="saw", stage=-3, after=(-2,)),
+                NewStage("part", parent=-3),
+                NewStage("seen", kind="milestone", entry="done($2)"),
+                NewTask(title="tell", trigger="done($6)"),
+            ],
+        )
+        assert [(t.id, t.stage, t.after, t.blocked_by) for t in made.tasks] == [
+            ("T-1", 1, (), ()),
+            ("T-2", 2, (1,), ("T-1 PENDING", "stage G-2 AVAILABLE")),
+            ("T-3", 0, (), ("trigger done(G-4)",)),
+        ]
+        assert [(s.id, s.parent, s.entry) for s in made.stages] == [
+            ("G-1", 0, ""),
+            ("G-2", 0, "done(G-1)"),
+            ("G-3", 2, ""),
+            ("G-4", 0, "done(T-1)"),
+        ]
+        await do(at, 1)
+        assert await states(at) == "COM ACT ACT COM"
+        assert (await task(at, 3)).ready
+
+    @pytest.mark.parametrize(
+        ("wrong", "words"),
+        [
+            ([NewTask(title="x", after=(-2,)), NewStage("s")], r"'\$2' is G-1, and after takes tasks"),
+            ([NewTask(title="x"), NewTask(title="y", stage=-1)], r"'\$1' is T-1, and stage takes a stage"),
+            ([NewTask(title="x", stage=-2)], r"'\$2' names item 2, and there are 1"),
+            ([NewTask(title="x"), NewStage("s", entry="done($3)")], r"Item 2 of items: '\$3' names item 3"),
+            ([NewTask(title="x"), NewStage("s", parent=-1)], r"Item 2 of items: parent '\$1' is no stage"),
+            ([NewStage("s"), NewTask(title="x", trigger="done($9)")], r"Item 2 of items: '\$9' names item 9"),
+        ],
+    )
+    async def test_a_wrong_place_plans_nothing(self, at: Table, wrong: list[Any], words: str) -> None:
+        await at.configure()
+        before = await at.seq()
+        with pytest.raises(InvalidInput, match=words):
+            await at.store.plan(at.board, "alice", wrong)
+        assert await at.seq() == before
+
     async def test_optional_work_leaves_with_its_stage(self, at: Table) -> None:
         await define(at, "build")
         (must,) = await plan(at, "must", stage=1)
