@@ -192,6 +192,7 @@ ACCESS = {
     "participants": "",
     "plan": "items cancel why idempotency_key",
     "agenda": "",
+    "task": "id",
     "stages": "",
     "define_stages": "stages idempotency_key",
     "move_stage": "id op why idempotency_key",

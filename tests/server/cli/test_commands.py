@@ -463,6 +463,7 @@ WITHOUT_INDEX = [
         ["boards"],
         ["agents"],
         ["core"],
+        ["plan"],
         ["board"],
         ["policies"],
         ["members"],

@@ -7,7 +7,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.agenda import SettleOp
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer, StageAnswer
+from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer, StageAnswer, WireTask
 from blackboard_mcp.protocols.stages import StageOp
 
 from .calls import Calls
@@ -48,6 +48,14 @@ class Plans(Calls):
     async def agenda(self) -> PlanAnswer:
         """Returns tasks that are not over, ready ones first, with those that the agent holds or could confirm."""
         return await self._call("plan", {}, PlanAnswer)
+
+    async def task(self, id: str) -> WireTask:
+        """Returns one task, over or not.
+
+        Raises:
+            UnknownReference: there is no such task.
+        """
+        return (await self._call("plan", {"why": id}, PlanAnswer)).items[0]
 
     async def stages(self) -> StageAnswer:
         """Returns the stages and milestones of the board, each after its parent."""

@@ -40,6 +40,7 @@ _COMMANDS = {
     "ask": ("speaking", "Ask an agent, who owes an answer."),
     "pin": ("speaking", "Keep an item on the board, or be asked in debates on a topic."),
     "unarchive": ("speaking", "Bring an archived item back to the board."),
+    "plan": ("planning", "Show a board's plan, plan what a file holds, or write such a file."),
     "core": ("steering", "Print or change a board's objective, constraints and flags."),
     "board": ("steering", "Print or change a board's settings."),
     "boards": ("steering", "List the boards."),

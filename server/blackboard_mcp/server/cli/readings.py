@@ -10,11 +10,12 @@ import click
 from blackboard_mcp.protocols.items import LETTERS
 from blackboard_mcp.protocols.names import SYSTEM
 
-from ..text.lines import clip, forgotten
+from ..text.lines import clip, forgotten, one_line
 from .advice import for_people
-from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
+from .output import DIM, GOOD, ID, OPEN, Part, as_json, line, name, table
 
 if TYPE_CHECKING:
+    from blackboard_mcp.protocols.plan_wire import PlanAnswer
     from blackboard_mcp.protocols.wire import (
         BoardAnswer,
         BoardsAnswer,
@@ -276,6 +277,28 @@ def core(answer: CoreAnswer, given: Given) -> None:
         line(f"constraint {place}: ", text)
     for flag, on in sorted(answer.flags.items()):
         line(f"flag {flag}: ", ("on", GOOD) if on else ("off", DIM))
+
+
+def plan(answer: PlanAnswer | dict[str, Any], given: Given) -> None:
+    """Prints stages and tasks, or the definition of a plan as JSON."""
+    if isinstance(answer, dict):
+        as_json(answer)
+        return
+    depth: dict[str | None, int] = {None: -1}
+    for stage in answer.stages:
+        depth[stage.id] = depth.get(stage.parent, -1) + 1
+        why = f" ({clip(stage.why, _WIDTH)})" if stage.why else ""
+        kind = "milestone " if stage.kind == "milestone" else ""
+        line(
+            "  " * depth[stage.id], (stage.id, ID), f" {kind}{stage.state}{why}: ", clip(stage.title, _WIDTH)
+        )
+    for task in answer.items:
+        state = "ready" if task.ready else str(task.state)
+        whom = f" by {task.holder}" if task.holder else ""
+        waits = f", waits for {'; '.join(map(one_line, task.blocked_by))}" if task.blocked_by else ""
+        line((task.id, ID), f" {state}{whom}{waits}: ", clip(task.title, _WIDTH))
+    if not answer.items and not answer.stages:
+        line(("no plan", DIM))
 
 
 def settings(answer: BoardAnswer, given: Given) -> None:
