@@ -27,6 +27,7 @@ async def test_who_joins_is_told_who_else_takes_part(board: Any, mode: str) -> N
     assert text.splitlines() == [
         "you are ann: writes the report",
         "nobody else takes part yet",
+        "turn() waits for your turn, wait() for news",
         "seq 2",
     ]
     board.clock.advance(5)
@@ -35,6 +36,7 @@ async def test_who_joins_is_told_who_else_takes_part(board: Any, mode: str) -> N
         "you are ben: reviews patches · skills python, sql",
         "here:",
         "ann 5s: writes the report",
+        "turn() waits for your turn, wait() for news",
     ]
     answer = await ann.do("join")
     assert (answer["you"]["role"], [one["agent"] for one in answer["others"]]) == (

@@ -33,6 +33,8 @@ def roster_lines(roster: Roster, now: datetime) -> list[str]:
     lines += _part("away:", away, now)
     if not roster.others:
         lines.append("nobody else takes part yet")
+    if roster.you is not None:
+        lines.append("turn() waits for your turn, wait() for news")
     return lines
 
 

@@ -23,6 +23,7 @@ from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, load_any, open_ledger
 from ..ledger.rows import ItemRow, Steps, cut, dumps, micros, sql
 from ..messages.requests import give_up, set_skills
+from ..runs.turning import let_go as let_turn_go
 from .joining import find, form, standing
 
 _TOLD = 20
@@ -49,6 +50,7 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     declined = yield from give_up(ledger, cut(note, MAX_NOTE) or AWAY)
     yield from set_skills(ledger, ())
     released = yield from release_all(ledger, agent, cut(note, MAX_NOTE) or AWAY)
+    yield from let_turn_go(ledger)
     said = (participant.role, dumps([dict(filter_) for filter_ in participant.interests]))
     yield (
         sql("participant_put"),

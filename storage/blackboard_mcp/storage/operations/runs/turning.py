@@ -349,6 +349,31 @@ def offer(write: Write, board: str, agent: str, run: int, value: float) -> Steps
     return (yield from end(ledger, row))
 
 
+def _lapse(ledger: Ledger, row: RunRow, turn: TurnRow) -> Steps[None]:
+    """Takes a turn from an agent that was not heard of or left, and ends the round if it was the last."""
+    turn.state, turn.at = "lapsed", ledger.now
+    yield from rows.put_turn(turn)
+    data = {"run": row.id, "round": turn.round, "lease": turn.lease, "agent": turn.agent}
+    yield from ledger.emit(EventType.TURN_LAPSED, agent=SYSTEM, data=data, concerns=[turn.agent])
+    if turn.kind == "contribute":
+        yield from _end_round(ledger, row)
+    elif turn.kind == "decide":
+        row.malformed += 1
+        row.phase = "choose"
+        if row.malformed >= MAX_MALFORMED:
+            row.malformed, row.strategy = 0, row.fallback
+
+
+def let_go(ledger: Ledger) -> Steps[None]:
+    """Lets the turn of an agent that leaves lapse."""
+    for number, _ in (yield sql("run_live"), (ledger.no,)):
+        row = yield from rows.get(ledger.board, number)
+        for turn in (yield from rows.turns(row)):
+            if turn.state == "given" and turn.agent == ledger.agent:
+                yield from _lapse(ledger, row, turn)
+                yield from rows.put(ledger, row)
+
+
 def sweep(write: Write) -> Steps[list[str]]:
     """Ends turns that have lapsed and settles runs that are idle; returns the boards that changed."""
     changed = []
@@ -366,17 +391,7 @@ def sweep(write: Write) -> Steps[list[str]]:
             yield from rows.put_turn(turn)
             continue
         ledger = yield from begin(write, board, SYSTEM)
-        turn.state, turn.at = "lapsed", write.now
-        yield from rows.put_turn(turn)
-        data = {"run": row.id, "round": turn.round, "lease": lease, "agent": turn.agent}
-        yield from ledger.emit(EventType.TURN_LAPSED, agent=SYSTEM, data=data, concerns=[turn.agent])
-        if turn.kind == "contribute":
-            yield from _end_round(ledger, row)
-        elif turn.kind == "decide":
-            row.malformed += 1
-            row.phase = "choose"
-            if row.malformed >= MAX_MALFORMED:
-                row.malformed, row.strategy = 0, row.fallback
+        yield from _lapse(ledger, row, turn)
         yield from end(ledger, row)
         changed.append(board)
     for board, number, idle, last in (yield sql("runs_idle"), ()):

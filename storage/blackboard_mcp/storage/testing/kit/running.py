@@ -170,6 +170,18 @@ class RunTests:
         assert (await look(at)).phase == "turns"
         assert (await contribute(at, "carol", "y")).run.phase == "choose"
 
+    async def test_who_leaves_loses_its_turn_at_once(self, at: Table) -> None:
+        await start(at)
+        await at.store.join(at.board, "bob", role="counts")
+        await choose(at, "bob", "carol")
+        await contribute(at, "carol", "nine")
+        await at.store.leave(at.board, "bob", "done")
+        assert [(t.agent, t.state) for t in (await look(at)).turns] == [("bob", "lapsed"), ("carol", "ended")]
+        assert (await look(at)).phase == "choose"
+        lapsed = [e for e in await at.events() if e.event == "turn.lapsed"]
+        assert [e.data["agent"] for e in lapsed] == ["bob"]
+        await choose(at, "carol")
+
     async def test_a_turn_lapses_and_the_run_goes_on(self, at: Table, clock: HandClock) -> None:
         await start(at)
         await at.post("bob", "I am here")
