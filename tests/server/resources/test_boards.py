@@ -119,6 +119,10 @@ async def test_the_agenda_lists_tasks_before_plan_items(tmp_path: Path, mode: st
         assert told == [("T-2", "PENDING", True, 0), ("T-1", "RUNNING", False, lease)]
         assert (facts["mine"], facts["total"], facts["reservations"][0]["agent"]) == (["T-1"], 2, "alice")
         assert [i["id"] for i in facts["items"]] == ["P-1"]
+        await alice.do("stage", define={"title": "summer", "entry": "flag(warm)"})
+        first, *_ = (await bob.resource("board://main/agenda")).splitlines()
+        assert first == "G-1 AVAILABLE (waits for flag(warm)): summer"
+        assert [s["id"] for s in (await alice.facts("board://main/agenda.json"))["stages"]] == ["G-1"]
 
 
 async def test_what_is_private_is_in_no_resource_of_another(board: Any) -> None:

@@ -25,6 +25,7 @@ from ..answers import statistics as figures
 from ..answers.explanations import wire_explained
 from ..answers.participants import said_of
 from ..answers.rendering import FOOTER_TOKENS, Rendering
+from ..answers.stages import stage_lines
 from ..answers.tasks import agenda_lines
 from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
 from ..mcp.server import BoardServer
@@ -70,7 +71,10 @@ class Resources:
             "": (self._overview, "The board: figures, core, and where to look next"),
             "/core": (self._core, "Objective, constraints in order, flags: never pruned"),
             "/working": (self._working, "Live items, newest first"),
-            "/agenda": (self._agenda, "Tasks, ready ones first; then PLAN items, most important first"),
+            "/agenda": (
+                self._agenda,
+                "Stages; tasks, ready ones first; then PLAN items, most important first",
+            ),
             "/threads": (self._threads, "Conversations and debates"),
             "/agents": (self._agents, "Who takes part"),
             "/constraints": (self._constraints, "Active constraints, verbatim"),
@@ -322,13 +326,16 @@ class Resources:
         page = replace(page, items=tuple(sorted(page.items, key=lambda i: (-i.importance, i.number))))
         lines = [self._lines(page.items, "no plan items"), *self._more(page)]
         planned = await self._board.store.agenda(board, agent)
-        if self._board.claims and planned.total:
-            tasks = agenda_lines(planned, agent, self._say.now())
+        staged = await self._board.store.stages(board, agent)
+        if self._board.claims and (planned.total or staged.stages):
+            tasks = stage_lines(staged) if staged.stages else []
+            tasks += agenda_lines(planned, agent, self._say.now())
             lines = [*tasks, "plan items:", *lines] if page.items else tasks
 
         def facts() -> dict[str, Any]:
             told = plan_wire.wire_agenda(planned).model_dump(mode="json")
-            return {**told, "tasks": told["items"], **self._page(page)}
+            stages = plan_wire.wire_stages(staged).model_dump(mode="json")["stages"]
+            return {**told, "tasks": told["items"], "stages": stages, **self._page(page)}
 
         return "\n".join(lines), facts
 
