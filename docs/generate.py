@@ -352,6 +352,16 @@ ARGUMENTS: dict[str, str] = {
     "claim.skills": "skills of yours for this call, beside those you offer",
     "claim.seconds": "how long to wait for a task, 0 to 50, 25 when left out",
     "claim.lease_seconds": "how long after your last call the lease ends, 1 to 3,600, 300 when left out",
+    "constraint.text": "a rule, up to 2,000 characters: yours if you are a steward, else a proposal; with `id` the "
+    "rule's next version",
+    "constraint.strength": "`strict` (default), `prefer` or `suggest`",
+    "constraint.scope": "whom or what it is for: `board` (default), `agent:NAME`, `key:GLOB`, `path:GLOB`; a rule for "
+    "keys or paths binds whoever reserves something there",
+    "constraint.id": "a rule, `K-3`: with `text` or `retire`",
+    "constraint.confirm": "proposals that become rules; for stewards",
+    "constraint.retire": "why the rule `id` ends; for its author and stewards",
+    "constraint.message": "a user's message, up to 20,000 characters: its imperatives, prohibitions and lasting wishes "
+    "are proposed, at most 10",
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.of": "a thread by any of its items (H-17), a range (F-10..D-40) or board: a summary for you alone",

@@ -128,6 +128,11 @@ WORDS: dict[str, list[Any]] = {
     "offer": [-0.1, 1.1],
     "start": [{}, {"problem": ""}, {"problem": "x", "strategy": "guess"}, {"problem": "x", "max_rounds": 0}],
     "run": ["", "1e3", "run-", "run-0", "T-1", "run-999999"],
+    "strength": ["firm", "Strict", ""],
+    "scope": ["", "everyone", "agent:", "agent:a b", "key:a b", "path:../x", "path:a//b", "x" * 201],
+    "confirm": [["H"], ["F-1"], ["999999"], ["1"] * 21],
+    "retire": ["", "x" * 301],
+    "message": ["x" * 20_001],
     "why": ["", "F-1", "T-0", "x" * 2_001],
     "ok": [True, False],  # for op="verify" alone
     "cites": [["H"], ["F-1", "F-1"]],  # for op="done" and others alone

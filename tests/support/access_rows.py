@@ -245,6 +245,13 @@ async def summarising(stage: Stage, caller: str, author: str) -> dict[str, Any]:
     return {"thread": thread}
 
 
+async def proposed(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    """Prepares the confirmation of a rule that the author proposes."""
+    fields = PostFields(text=f"Proposed rule: {stage.fresh('keep ')}", type="PLAN", tags=["proposed-rule"])
+    posted = await stage.opened.blackboard.post(author, "main", [fields])
+    return {"confirm": [posted.items[0].id]}
+
+
 async def reading(stage: Stage, caller: str, author: str) -> dict[str, Any]:
     return {"ids": [await stage.claim(author)]}
 
@@ -316,6 +323,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("transaction", "debates watch", CONTRIBUTORS, READ_ACKNOWLEDGE, in_transaction("watch")),
     Row("transaction", "debates unwatch", CONTRIBUTORS, READ_ACKNOWLEDGE, in_transaction("unwatch")),
+    Row("constraint", "list", EVERYBODY, READ, plain()),
+    Row("constraint", "propose", CONTRIBUTORS, READ_POST, plain(message="Never guess a figure.")),
+    Row("constraint", "confirm", STEWARDS, READ_MODERATE, proposed),
     Row("summarize", "list", EVERYBODY, READ, plain()),
     Row("summarize", "take", SUMMARISERS, READ_POST, summarising),
     Row("request", "look", EVERYBODY, READ, following),

@@ -324,6 +324,7 @@ def base(tool: str, schema: Schema) -> dict[str, str]:
         "prune": {"dry_run": "true"},
         "consume": {"group": '"g"', "filter": "{}"},
         "transaction": {"writes": '[{"text": "a write"}]'},
+        "constraint": {"text": '"a rule"'},
         "join": {"role": '"tester"'},
         "turn": {"seconds": "0"},
         "finalize": {"text": '"an answer"'},

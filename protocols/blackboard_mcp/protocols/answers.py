@@ -343,6 +343,8 @@ class Snapshot:
     """The tasks that concern the agent; `None` if all tasks of the board are over."""
     run: Run | None = None
     """The board's run that is not over."""
+    rules: int = 0
+    """The revision of the board's rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blackboard_mcp.protocols import group_wire as group_wire
     from blackboard_mcp.protocols import plan_wire as plan_wire
+    from blackboard_mcp.protocols import rule_wire as rule_wire
     from blackboard_mcp.protocols import run_wire as run_wire
     from blackboard_mcp.protocols import version_wire as version_wire
     from blackboard_mcp.protocols import wire as wire
@@ -30,6 +31,7 @@ else:
 
     group_wire = _Later("group_wire")
     plan_wire = _Later("plan_wire")
+    rule_wire = _Later("rule_wire")
     run_wire = _Later("run_wire")
     version_wire = _Later("version_wire")
     wire = _Later("wire")

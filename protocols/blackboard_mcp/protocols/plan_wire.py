@@ -93,6 +93,7 @@ class ClaimAnswer(_Wire):
     inputs: list[WireInput] = []
     brief: list[WireAttempt] = []
     rules: list[str] = []
+    rules_revision: int = 0
     task: WireTask | None = None
     item: str | None = Field(default=None, description="id of the result or critique that was posted")
     freed: list[str] = Field(default=[], description="tasks that wait for nothing more, thanks to this")

@@ -63,6 +63,9 @@ class TurnAnswer(_Wire):
     claims: list[str] = Field(description="tasks that you hold")
     owed: list[str] = Field(description="what you owe, as `answer C-3`")
     rules: list[str] = []
+    rules_revision: int | None = Field(
+        default=None, description="revision of the rules, if this call shows them"
+    )
     answer: str | None = Field(description="id of the ANSWER of a finished run")
     problem: str | None = Field(default=None, description="id of the PROBLEM")
     said: list[WireTurn] = Field(default=[], description="contributions since your last turn")

@@ -66,6 +66,7 @@ from .participants import ParticipantStore
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .retention import Forgettable, Retention
+from .rules import RuleBook
 from .runs import RunStore
 from .stages import StageStore
 from .summary_store import SummaryStore
@@ -184,6 +185,16 @@ class BoardStore(
         """Returns a map from each of the agents to the owner for whom it acts."""
         ...
 
+    # Rules
+
+    async def rules(self, board: str, agent: str) -> RuleBook:
+        """Returns the rules in force on a board; none if it does not exist."""
+        ...
+
+    async def saw_rules(self, board: str, agent: str, revision: int) -> None:
+        """Records that an agent was shown the rules of a revision; does nothing where a later one was shown."""
+        ...
+
     # Posting
 
     async def post(
@@ -195,8 +206,11 @@ class BoardStore(
         config: BoardConfig,
         once: Once | None = None,
         look: int = 0,
+        ruling: bool = False,
     ) -> Posted:
         """Stores all of the drafts or none; creates the board with `config` if it does not exist.
+
+        With `ruling`, authors and stewards may give CONSTRAINT items new versions, other metadata, and retire them.
 
         Raises:
             UnknownReference: an edge or id names an item that does not exist.

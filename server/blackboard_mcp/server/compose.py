@@ -346,9 +346,12 @@ def tool_set(
         PlanTools(Tasks(opened.blackboard), rendering).register(tools)
     if "memory" in sets:
         from .tools.memory import MemoryTools
+        from .tools.rules import RuleTools
+        from .usecases.rules import Rules
         from .usecases.summaries import SummaryRequests
 
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
+        RuleTools(Rules(opened.blackboard), rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool
         from .tools.messages import MessageTools

@@ -47,6 +47,7 @@ from .operations.messages import subscriptions as subscription_operations
 from .operations.participants import joining, parting
 from .operations.reading import activity, explanations, index_feed, snapshots
 from .operations.reading import items as reading
+from .operations.reading import rules as rule_operations
 from .operations.runs import finishing, starting, turning
 from .operations.stages import defining, moving
 
@@ -137,6 +138,11 @@ class SqlBoardStore(DebateMethods):
                 new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
                 counted |= await asyncio.to_thread(token_counts.counts, new, count)
         return await self._change_board(board, agent, change, count=count, counted=counted, once=once)
+
+    # Rules
+
+    rules = reads_now(rule_operations.rules)
+    saw_rules = writes(rule_operations.saw, always=True)
 
     # The agenda
 

@@ -385,6 +385,12 @@ def drivers(world: World) -> dict[str, list[Args]]:
             {"group": "workers", "seconds": 0, "limit": 0},
         ],
         "summarize": [{}, {"thread": unseen}, {"thread": ids["bobs"]}],
+        "constraint": [
+            {},
+            {"confirm": [unseen]},
+            {"id": unseen, "retire": "no"},
+            {"message": "All is well."},
+        ],
         "core": [{}],
         "board": [{}, {"title": "Ours"}],
         "prune": [{"dry_run": True}],

@@ -108,6 +108,16 @@ async def shared(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def proposed(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.do("constraint", message="Never guess a figure.")
+    return {}
+
+
+async def ruled(at: Any, ada: Any) -> dict[str, Any]:
+    await (await at.join("bob")).do("constraint", text="Never guess.")
+    return {}
+
+
 async def finished(at: Any, ada: Any) -> dict[str, Any]:
     on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
     replies = [{"text": f"Look {n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
@@ -186,6 +196,11 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("transaction", {"writes": [{"text": "x", "key": "a:b"}]}, nothing),
     ("core", {"objective": "win", "constraints": ["by the rules"]}, nothing),
     ("board", {"title": "A title", "settings": {"quorum": 2}}, nothing),
+    ("constraint", {"text": "Never guess.", "scope": "agent:ada"}, nothing),
+    ("constraint", {"message": "Never guess. Always cite."}, nothing),
+    ("constraint", {"confirm": ["P-1"]}, proposed),
+    ("constraint", {"id": "K-1", "text": "Never guess a date.", "strength": "prefer"}, ruled),
+    ("constraint", {"id": "K-1", "retire": "no need"}, ruled),
     ("summarize", {"thread": "Q-1"}, finished),
     ("summarize", {"thread": "Q-1", "text": BODY}, taken),
     ("consume", {"group": "crew", "seconds": 0, "ack": ["4.1"]}, at_work),
@@ -306,6 +321,7 @@ async def test_what_changes_nothing_does_not_look_at_the_key(at: Any, mode: str)
         ("board", {}),
         ("prune", {"dry_run": True}),
         ("summarize", {}),
+        ("constraint", {}),
     ):
         for key in (7, "k"):
             assert not (await call(ada, tool, arguments, key)).is_error, tool

@@ -346,9 +346,9 @@ def test_law_then_calls_then_a_sentence_each_as_budgets_shrink(make_item: Make) 
     ]
     open_ = debate(3, 4, obligations=(owes("alice", 4, Duty.RESPOND),))
     there = snapshot(*items, debates=(open_,), owed=((4, Duty.RESPOND),))
-    at = {budget: view(there, budget).text for budget in (136, 166, 226, 326)}
+    at = {budget: view(there, budget).text for budget in (145, 175, 226, 326)}
     assert all("Never touch production." in text for text in at.values())
     assert all('post(type="REPLY", edges={"replies_to": ["C-4"]}' in text for text in at.values())
-    assert "B-2" not in at[136]
+    assert "B-2" not in at[145]
     assert "B-2 by mgr 2m: Cause unknown. Find it by noon." in at[226]
     assert "waits for you: answer C-4" in at[326]

@@ -32,7 +32,8 @@ BPE = BpeTokenizer()
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 Make = Callable[..., Item]
 OURS = re.compile(
-    r"board main|objective:|constraint \d+:|flags:|nobody else is here|active before that: |new since seq \d+|"
+    r"board main|objective:|constraint \d+:|rules r\d+ \(\d+\)$|"
+    r"flags:|nobody else is here|active before that: |new since seq \d+|"
     r"(came|changed|debates opened|settled|agreed to|left for room|time ended): |waits for|you watch [A-Z]-\d+|"
     r"open questions and problems|open debates:|not shown, but held |"
     r"(settled|decisions, answers, plans|summaries|hypotheses|facts, results|replies, critiques|logs)( \(@2.*\))?:$|"
@@ -106,6 +107,7 @@ def test_a_view_says_the_law_then_what_waits_then_debates_then_the_rest(dispute:
         "constraint 1: Use kilometres.\n"
         "constraint 2: Don’t guess. Ever.\n"
         "flags: dry_run=true\n"
+        "rules r0 (3)\n"
         "K-20 constraint by dora 4m: Never write outside the workspace.\n"
         "I-21 hot issue by ci 3m: lint fails on main\n"
         "waits for you:\n"

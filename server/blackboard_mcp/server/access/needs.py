@@ -187,6 +187,13 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("take", Action.SUMMARISE, _given("thread")),
             )
         ),
+        "constraint": Needs(
+            (
+                _case("list", Action.READ, _none("text", "confirm", "retire", "message")),
+                _case("propose", Action.POST, _given("text", "retire", "message")),
+                _case("confirm", Action.MODERATE, _given("confirm")),
+            )
+        ),
         "request": Needs(
             (
                 _case("look", Action.READ, lambda given: not _asks(given) and not given.get("cancel")),

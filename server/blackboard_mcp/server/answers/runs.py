@@ -14,7 +14,7 @@ from ..strategies.decisions import FORM
 from ..text.lines import clip, flat, one_line, quoted, word
 from ..usecases.runs import Standing
 from .participants import said_of
-from .tasks import left
+from .tasks import left, rule_lines
 
 _PROBLEM: Final = 1_000
 _SAID: Final = 400
@@ -119,7 +119,7 @@ def _yours(standing: Standing, run: Run, turn: RunTurn, now: datetime) -> list[s
         lines += _agents(standing)
     lines += _had_by_one(standing.alone)
     lines += _said(standing)
-    lines += [f"rule: {flat(rule)}" for rule in standing.rules]
+    lines += rule_lines(standing.rules) if standing.rules is not None else []
     if standing.claims:
         held = [
             f"{task.id} (lease {task.lease}, {left(task.until, now)})" for task in standing.claims[:_NAMED]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.agenda import Agenda, Attempt, Planned, Settled, Taken, Task, TaskState, task_id
+from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
 from ..text.lines import clip, flat, one_line, quoted, relative_age, word
@@ -131,6 +132,11 @@ def dead_end_lines(dead_ends: Sequence[str]) -> list[str]:
     return [heading, *(clip(line, _DEAD_END) for line in dead_ends)] if dead_ends else []
 
 
+def rule_lines(book: RuleBook) -> list[str]:
+    """Returns the revision of the rules, then those that the reader comes under, whole, a line each."""
+    return [book.label, *(f"rule: {flat(rule.line)}" for rule in book.mine)] if book.rules else []
+
+
 def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
     """Returns what a claim took with the calls that end it, or why there is nothing."""
     if claimed.taken is None:
@@ -148,7 +154,7 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
         lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {given.item or 'no result'}{text}")
     lines += attempt_lines(taken.brief)
     lines += dead_end_lines(taken.dead_ends)
-    lines += [f"rule: {flat(rule)}" for rule in claimed.rules]
+    lines += rule_lines(claimed.rules)
     if taken.reserved:
         lines.append(f"reserved for you: {', '.join(flat(one.pattern) for one in taken.reserved)}")
     if taken.others:

@@ -8,6 +8,7 @@ from .following import Follows
 from .groups import Groups
 from .items import Items
 from .participants import Participates
+from .rules import KeepsRules
 from .runs import TakesTurns
 from .stewards import Stewards
 from .tasks import Plans
@@ -15,7 +16,7 @@ from .transactions import Transacts
 
 
 class BoardAccess(
-    Items, Transacts, Debates, Follows, Groups, Asks, Participates, TakesTurns, Plans, Stewards
+    Items, Transacts, Debates, Follows, Groups, Asks, Participates, TakesTurns, Plans, KeepsRules, Stewards
 ):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 

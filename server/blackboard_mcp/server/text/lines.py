@@ -48,6 +48,7 @@ _BEGINNINGS = (
     r"|(?:you owe|(?:waiting |new )?for you|you watch|since you(?:r| looked)|new since|whole texts|already criticised"
     r"|same as|back with|not shown to you yet|not shown, but|nothing (?:matches|was changed|posted yet)|no news"
     r"|closes by \d)\b"
+    r"|rules r\d+ \(|proposed, not in force"
     r"|(?:your tasks|ready for you|to confirm|dead ends) \("
     r"|(?:stays|archived|came|changed|settled|left for room|time ended|agreed to|active before that|done with|waits for"
     r"|debates opened|archived \(room is made)\b"

@@ -291,6 +291,7 @@ class CoreTools:
         reserve = FOOTER_TOKENS if caller.reads_text else 0
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=reserve)
         attention = self._board.looks.viewed(snapshot, agent, view)
+        await self._board.rules.saw(snapshot.board.id, agent, snapshot.rules)
         text = view.text
         if caller.reads_text:
             text = self._say.with_footer(text, snapshot.board.seq, attention)

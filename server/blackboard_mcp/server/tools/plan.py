@@ -389,7 +389,8 @@ class PlanTools:
                 id=None if done.task is None else done.task.id,
                 lease=done.lease,
                 until=done.until,
-                rules=list(rules),
+                rules=[rule.line for rule in rules.mine],
+                rules_revision=rules.revision,
                 task=None if done.task is None else plan_wire.wire_task(done.task),
                 item=None if done.item is None else done.item.id,
                 freed=[task_id(number) for number in done.freed],
@@ -403,7 +404,12 @@ def _wire_claimed(claimed: Claimed) -> BaseModel:
     taken = claimed.taken
     if taken is None:
         return plan_wire.ClaimAnswer(
-            id=None, lease=None, until=None, rules=list(claimed.rules), seq=claimed.seq
+            id=None,
+            lease=None,
+            until=None,
+            rules=[rule.line for rule in claimed.rules.mine],
+            rules_revision=claimed.rules.revision,
+            seq=claimed.seq,
         )
     return plan_wire.ClaimAnswer(
         id=None if taken.task is None else taken.task.id,
@@ -411,7 +417,8 @@ def _wire_claimed(claimed: Claimed) -> BaseModel:
         until=taken.until,
         inputs=[plan_wire.wire_input(given) for given in taken.inputs],
         brief=[plan_wire.wire_attempt(attempt) for attempt in taken.brief],
-        rules=list(claimed.rules),
+        rules=[rule.line for rule in claimed.rules.mine],
+        rules_revision=claimed.rules.revision,
         task=None if taken.task is None else plan_wire.wire_task(taken.task),
         reserved=[plan_wire.wire_reservation(held) for held in taken.reserved],
         others=[task.id for task in taken.others],

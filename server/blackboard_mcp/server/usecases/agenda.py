@@ -28,8 +28,7 @@ from blackboard_mcp.protocols.agenda import (
 )
 from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import BlackboardError
-from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -46,7 +45,6 @@ _REPORT_EVERY: Final = 5.0
 _AFTER: Final = 0.005
 """Seconds to wait after the end of a lease, so that it has surely ended."""
 _LEAST: Final = 0.001
-_RULES: Final = 20
 _INSTEAD: Final = "worker is one agent by name; leave it out for whoever is free, or give a skill."
 UNDELIVERED: Final = "the call that took it was cancelled"
 
@@ -59,7 +57,7 @@ class Claimed:
     """
 
     taken: Taken | None
-    rules: tuple[str, ...]
+    rules: RuleBook
     seq: int
     attention: Attention
     waits: tuple[Task, ...] = ()
@@ -230,7 +228,7 @@ class Tasks:
             seen = await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
         self._board.activity.seen(name, agent)
         try:
-            rules = await self.rules(name, agent)
+            rules = await self._board.rules.shown(name, agent)
             attention, seq = await self._board.attention(agent, name)
             waits: tuple[Task, ...] = ()
             total = 0
@@ -293,8 +291,11 @@ class Tasks:
 
     async def settle(
         self, agent: str, board: str | None, act: Settle, *, once_key: str | None = None
-    ) -> tuple[Settled, tuple[str, ...], Attention]:
-        """Does what `act` says, and returns it with the board's rules. Errors are those of `BoardStore.settle_task`."""
+    ) -> tuple[Settled, RuleBook, Attention]:
+        """Does what `act` says, and returns it with the board's rules.
+
+        Errors are those of `BoardStore.settle_task`.
+        """
         check_agent(agent)
         text = act.text.text
         check_text(text)
@@ -312,15 +313,7 @@ class Tasks:
             await self._board.prune_if_due(name)
         shown = [] if done.item is None else [done.item.number]
         attention, seq = await self._board.attention(agent, name, items=shown)
-        return replace(done, seq=seq), await self.rules(name, agent), attention
-
-    async def rules(self, board: str, agent: str) -> tuple[str, ...]:
-        """Returns the rules in force on a board: its core's constraints, then active CONSTRAINT items."""
-        found = await self._board.store.find_board(board)
-        core = () if found is None else found.core.constraints
-        wanted = ItemQuery(types=(ItemType.CONSTRAINT,), statuses=(Status.ACTIVE,), limit=_RULES)
-        page = await self._board.store.query(board, agent, wanted)
-        return (*core, *(f"{item.id} {item.text}" for item in page.items))[:_RULES]
+        return replace(done, seq=seq), await self._board.rules.shown(name, agent), attention
 
 
 def _texts_of(stages: Sequence[NewStage]) -> list[str]:

@@ -69,7 +69,7 @@ from .activity import Activity
 from .conflicts import with_texts
 from .crossing_posts import with_crossing
 from .following import Following
-from .last_seen import Looks
+from .last_seen import Looks, ShownRules
 from .reading import ItemReader, Reading, check_explained
 from .redaction import readable
 from .searching import ArchiveSearch, SearchResult, search, with_neighbours
@@ -138,6 +138,7 @@ class Blackboard:
         self._takes_turns = takes_turns
         self._responds = responds
         self.looks = Looks(activity)
+        self.rules = ShownRules(store)
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: FIFOCache[str, str] = FIFOCache(_OWNERS)
@@ -196,9 +197,15 @@ class Blackboard:
     # Posting
 
     async def post(
-        self, agent: str, board: str | None, posts: Sequence[PostFields], idempotency_key: str | None = None
+        self,
+        agent: str,
+        board: str | None,
+        posts: Sequence[PostFields],
+        idempotency_key: str | None = None,
+        *,
+        ruling: bool = False,
     ) -> Posted:
-        """Posts all of the items or none, and returns what was written.
+        """Posts all of the items or none, and returns what was written. For `ruling` see `BoardStore.post`.
 
         Raises:
             InvalidInput: a post is not valid.
@@ -220,7 +227,13 @@ class Blackboard:
                 drafts,
                 once,
                 lambda checked: self.store.post(
-                    name, agent, checked, config=self.config, once=once, look=self.looks.of(name, agent)
+                    name,
+                    agent,
+                    checked,
+                    config=self.config,
+                    once=once,
+                    look=self.looks.of(name, agent),
+                    ruling=ruling,
                 ),
             )
         except UnknownReference as error:

@@ -7,16 +7,21 @@ answer, and no caller waits for a write. After a crash, agents may be shown some
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Look, Snapshot
+from blackboard_mcp.protocols.errors import BlackboardError, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.rules import RuleBook
+from blackboard_mcp.protocols.store import BoardStore
 from cachetools import FIFOCache
 
+from ..text.lines import flat
 from ..views import View
 from .activity import Activity
 
@@ -106,3 +111,53 @@ class Looks:
 
 
 _NOTHING: Final = Look()
+
+
+class ShownRules:
+    """Reads rules, and records who was shown them: in the store, so that it survives, and in memory."""
+
+    def __init__(self, store: BoardStore) -> None:
+        self._store = store
+        self._seen: FIFOCache[tuple[str, str], int] = FIFOCache(_KEPT)
+
+    async def shown(self, board: str, agent: str) -> RuleBook:
+        """Returns the rules, which the caller shows to the agent, and records that."""
+        book = await self._store.rules(board, agent)
+        await self.saw(board, agent, book.revision)
+        return book
+
+    async def saw(self, board: str, agent: str, revision: int) -> None:
+        """Records that the agent was shown the rules of a revision.
+
+        A store that cannot write keeps nobody from reading: the agent is then shown the rules once more.
+        """
+        if revision <= self._seen.get((board, agent), 0):
+            return
+        with contextlib.suppress(BlackboardError):
+            await self._store.saw_rules(board, agent, revision)
+            self._seen[board, agent] = revision
+
+    async def check(self, board: str, agent: str, again: str) -> None:
+        """Checks that the agent was shown all rules in its scope; `again` is the call to make after reading them.
+
+        Raises:
+            Refused: some changed since. The error holds them, and they count as shown.
+        """
+        book = await self._store.rules(board, agent)
+        unseen = book.unseen
+        if not unseen:
+            return
+        await self._store.saw_rules(board, agent, book.revision)
+        self._seen[board, agent] = book.revision
+        listed = [f"rule: {flat(rule.line)}" for rule in unseen]
+        raise Refused(
+            "\n".join(
+                [
+                    f"These changed since you were last shown the rules, now {book.label}. Nothing was changed. "
+                    f"If your work keeps them, repeat {again}: it is then accepted.",
+                    *listed,
+                ]
+            ),
+            rules=[rule.text for rule in unseen],
+            revision=book.revision,
+        )

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.findings import had_by_one
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.participants import Participant
+from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.runs import (
     MAX_ALONE,
     Contributed,
@@ -87,7 +88,7 @@ class Standing:
     misses: int = 0
     takes_part: bool = True
     eligible: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
+    rules: RuleBook | None = None
     claims: tuple[Task, ...] = ()
     said: tuple[RunTurn, ...] = ()
     texts: Mapping[int, str] = field(default_factory=dict)
@@ -317,7 +318,7 @@ class Runs:
             started=started,
             done=done,
             eligible=eligible,
-            rules=await self._tasks.rules(board, agent) if turn is not None else (),
+            rules=await self._board.rules.shown(board, agent) if turn is not None else None,
             claims=claims,
             said=said,
             texts=await self._texts(board, agent, shown),

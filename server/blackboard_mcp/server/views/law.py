@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
+from blackboard_mcp.protocols.rules import bounds, bounds_of, label
 
-from ..text.lines import clip, one_line, quoted, relative_age, word
+from ..text.lines import clip, flat, one_line, quoted, relative_age, word
 from .lines import circumstances, identity, more
 from .standing import LAW, Standing
 
@@ -61,12 +62,24 @@ def beginning(standing: Standing) -> list[str]:
     if board.core.flags:
         flags = sorted(board.core.flags.items())
         lines.append("flags: " + " ".join(f"{word(name)}={str(on).lower()}" for name, on in flags))
-    for item in law_items(standing):
-        kind = "constraint" if item.type is ItemType.CONSTRAINT else "hot issue"
+    listed = law_items(standing)
+    rules = sum(item.type is ItemType.CONSTRAINT for item in listed) + len(board.core.constraints)
+    if rules:
+        lines.append(label(standing.snapshot.rules, rules))
+    for item in listed:
+        kind = _kind(item)
         told = f"{identity(item, standing.now, standing.agent)}{circumstances(item)}"
         id_, _, rest = told.partition(" ")
         lines += labelled(f"{id_} {kind} {rest}", item.text)
     return lines
+
+
+def _kind(item: Item) -> str:
+    """Returns what an item of the law is, with strength and scope where they are not the usual ones."""
+    if item.type is not ItemType.CONSTRAINT:
+        return "hot issue"
+    told = bounds(*bounds_of(item.metadata))
+    return f"constraint ({flat(told)})" if told else "constraint"
 
 
 def labelled(lead: str, text: str) -> list[str]:

@@ -457,6 +457,8 @@ TABLES: tuple[Table, ...] = (
         ("run", "agent"),
         {"run": WHOLE, "agent": TEXT, "offer": WHOLE},
     ),
+    Table("rule_change", ColumnRole.TRUTH, ("item",), {"item": WHOLE, "mark": TEXT, "revision": WHOLE}),
+    Table("rules_seen", ColumnRole.TRUTH, ("agent",), {"agent": TEXT, "revision": WHOLE}),
     Table("concern", ColumnRole.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
     # Several debates and edges may be right as the first that reached an item.
     Table("held", ColumnRole.DERIVED, ("number",), compared=("number",)),

@@ -81,8 +81,11 @@ def post(
     config: BoardConfig,
     once: Once | None = None,
     look: int = 0,
+    ruling: bool = False,
 ) -> Steps[Posted]:
     """Stores all of the drafts or none; creates the board with `config` if it does not exist.
+
+    With `ruling`, authors and stewards may give CONSTRAINT items new versions, other metadata, and retire them.
 
     Raises:
         UnknownReference: an edge or id names an item that does not exist.
@@ -90,6 +93,7 @@ def post(
         Refused: the board takes no posts, or this agent may not make a change.
     """
     ledger = yield from create_ledger(write, board, agent, config)
+    ledger.ruling = ruling
     if once is not None:
         kept = yield from idempotency.recall(ledger.board, agent, once, write.now)
         if kept is not None:
@@ -416,7 +420,7 @@ def _change(
             f"Key '{row.key}' is the {row.type} {row.id}; the type of an entry never changes. Nothing was "
             f"changed; leave type out or use {row.type}."
         )
-    if draft.text is not None and row.key is None:
+    if draft.text is not None and row.key is None and not ledger.governs(row):
         how = (
             f'a new item takes its place: post(edges={{"supersedes": ["{row.id}"]}}, text="…")'
             if row.author == ledger.agent
@@ -426,7 +430,7 @@ def _change(
             f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was changed; "
             f"{how}."
         )
-    if row.author != ledger.agent and row.key is None:
+    if row.author != ledger.agent and row.key is None and not ledger.governs(row):
         mine = [
             name
             for name, value in (

@@ -37,7 +37,7 @@ def set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
         return
     if status is Status.WITHDRAWN and row.author != ledger.agent:
         raise Refused(f"Only {row.author}, its author, may withdraw {row.id}. Nothing was changed.")
-    if row.author != ledger.agent and row.type == ItemType.CONSTRAINT:
+    if row.author != ledger.agent and row.type == ItemType.CONSTRAINT and not ledger.governs(row):
         raise Refused(
             f"Only {row.author}, its author, may retire the constraint {row.id}. Nothing was changed; a CRITIQUE "
             "of it opens a debate."

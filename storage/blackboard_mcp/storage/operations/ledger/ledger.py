@@ -16,13 +16,13 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownReference
 from blackboard_mcp.protocols.events import APART, QUIET, SYSTEM, EventType
-from blackboard_mcp.protocols.items import Zone, item_id
+from blackboard_mcp.protocols.items import ItemType, Zone, item_id
 
 from ...operation import Rows, Write
 from ..access.permits import Noted, judged_here
 from ..items import trust
 from ..leaving import accounts
-from . import kept_bytes, lookalikes
+from . import kept_bytes, lookalikes, rule_changes
 from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, columns_of, config_json, core_json, dumps, numbers, sql
 
@@ -87,6 +87,10 @@ class Ledger:
     """Numbers of the stages that moved."""
     steward: bool = field(init=False)
     """Tells whether the call may moderate the board; the server and programs in its process may."""
+    ruling: bool = False
+    """Tells whether the call changes rules as such: their authors and stewards may write them anew and retire them."""
+    ruled: bool = False
+    """Tells whether an event touched a rule that everybody may see."""
 
     def __post_init__(self, write: Write) -> None:
         self.now = write.now
@@ -109,6 +113,10 @@ class Ledger:
     def next_seq(self) -> int:
         """The sequence of the next event."""
         return self.first_seq if self.board.copied else self.board.seq + 1
+
+    def governs(self, row: ItemRow) -> bool:
+        """Tells whether the call may write this rule anew or retire it."""
+        return self.ruling and row.type == ItemType.CONSTRAINT and (self.steward or row.author == self.agent)
 
     def note(self, kind: ChangeKind, item: ItemRow | None = None, **more: Any) -> None:
         """Notes a change by the agent for access policies; `item` is its row before the change.
@@ -151,6 +159,10 @@ class Ledger:
         actor = self.agent if agent is None else agent
         self.told.append((event, item, data or {}))
         named = [name for name in dict.fromkeys(concerns) if name != actor]
+        if event is EventType.CORE_CHANGED or (
+            item is not None and item.type == ItemType.CONSTRAINT and item.public
+        ):
+            self.ruled = True
         if item is not None and not item.public:
             named = yield from audience(item.owner, named)
         yield (
@@ -282,6 +294,8 @@ class Ledger:
         board = self.board
         if self.changes is not None:
             yield from self.changes.prove(self.agent)
+        if self.ruled:
+            yield from rule_changes.record(board.no)
         yield (
             sql("board_counters"),
             (

@@ -104,6 +104,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
         archived=archived,
         work=(yield from workload(row, agent)),
         run=(yield from live_run(row)),
+        rules=(yield sql("rules_revision"), (no,))[0][0],
     )
 
 

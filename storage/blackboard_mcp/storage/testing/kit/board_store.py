@@ -44,6 +44,7 @@ from .questions import QuestionTests
 from .reading import ReadingTests
 from .repeating import RepeatingTests
 from .retracting import RetractionTests
+from .ruling import RuleTests
 from .running import BudgetTests, DecisionTests, FinalTests, RunTests, SealedTests
 from .staging import ConditionTests, StageTests
 from .storing import StoringTests
@@ -109,6 +110,7 @@ class BoardStoreKit(
     TakingTests,
     SettlingTests,
     ReservationTests,
+    RuleTests,
     RunTests,
     DecisionTests,
     BudgetTests,

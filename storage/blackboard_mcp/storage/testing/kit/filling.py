@@ -113,6 +113,8 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     )
     await store.end_turn("main", "bob", 0, 0, CountedText("not seen yet", 3))
     await store.offer_turn("main", "carol", 0, 0.25)
+    await at.post("alice", "a rule", "CONSTRAINT")
+    await store.saw_rules("main", "bob", 1)
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

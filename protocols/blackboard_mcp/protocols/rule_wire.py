@@ -1,0 +1,55 @@
+"""Structured results about rules; see `wire`."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .rules import Rule, Strength
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class WireRule(_Wire):
+    id: str = Field(description="the item's id, or `core 1` for a constraint of the core")
+    text: str
+    strength: Strength
+    scope: str
+    author: str | None
+    version: int
+    revision: int = Field(description="the revision that last changed it")
+    mine: bool = Field(description="whether you come under its scope")
+
+
+class WireProposal(_Wire):
+    id: str
+    text: str
+    strength: Strength
+    scope: str
+    author: str
+    replaces: str | None = Field(description="the rule of which it would be the next version")
+
+
+class ConstraintAnswer(_Wire):
+    """The rules in force and the proposals."""
+
+    revision: int
+    rules: list[WireRule]
+    proposals: list[WireProposal]
+    written: list[str] = Field(default=[], description="what this call made, proposed or retired")
+    seq: int
+
+
+def wire_rule(rule: Rule) -> WireRule:
+    """Returns a rule as structured results show it."""
+    return WireRule(
+        id=rule.id,
+        text=rule.text,
+        strength=rule.strength,
+        scope=rule.scope,
+        author=rule.author or None,
+        version=rule.version,
+        revision=rule.revision,
+        mine=rule.mine,
+    )

@@ -1,0 +1,48 @@
+"""The rules of a board, as calls for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.rule_wire import ConstraintAnswer
+
+from .calls import Calls
+
+
+class KeepsRules(Calls):
+    """Calls to read, propose, make and retire rules. A server needs `--tools core,memory` for them."""
+
+    async def constraint(
+        self,
+        text: str | None = None,
+        *,
+        strength: str | None = None,
+        scope: str | None = None,
+        id: str | None = None,
+        confirm: Sequence[str] = (),
+        retire: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ConstraintAnswer:
+        """Returns the rules and the proposals, after what the arguments ask for.
+
+        They are those of the tool `constraint`: `text` proposes a rule or, by a steward, makes one; `message` proposes
+        what a user's message holds; `confirm` makes rules of proposals; `retire` is the reason to end the rule `id`.
+
+        Raises:
+            InvalidInput: a value is not allowed, or the arguments do not go together.
+            UnknownReference: there is no such item.
+            Conflict: the rule or the proposal is over.
+            Refused: the agent is neither the author of the rule nor a steward.
+            Forbidden: the agent may not make rules.
+        """
+        given = {
+            "text": text,
+            "strength": strength,
+            "scope": scope,
+            "id": id,
+            "confirm": list(confirm) or None,
+            "retire": retire,
+            "message": message,
+        }
+        return await self._call("constraint", given, ConstraintAnswer, once=idempotency_key)

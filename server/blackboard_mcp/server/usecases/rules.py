@@ -1,0 +1,264 @@
+"""The rules of a board: agents propose them, stewards make them, and whoever finishes work has seen them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from blackboard_mcp.protocols.access import Action
+from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.grants import GRANTED
+from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.keys import check_glob
+from blackboard_mcp.protocols.rules import BOARD, MAX_SCOPE, RuleBook, Strength, bounds_of
+from blackboard_mcp.protocols.values import dataclass
+
+from ..input.capture import candidates
+from ..input.posts import PostFields, check_addressed
+from .blackboard import Blackboard
+
+PROPOSED: Final = "proposed-rule"
+"""The tag of proposals, which are PLAN items."""
+_LEAD: Final = "Proposed rule: "
+_MOST: Final = 100
+_INSTEAD: Final = "scope=agent:NAME takes one agent by name, as your view lists them."
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A rule that was proposed. `replaces` is the id of the rule whose next version it would be."""
+
+    id: str
+    text: str
+    strength: Strength
+    scope: str
+    author: str
+    replaces: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """The rules and open proposals after a call. `written` are ids that it made, proposed or retired."""
+
+    book: RuleBook
+    proposals: tuple[Proposal, ...]
+    seq: int
+    attention: Attention
+    written: tuple[str, ...] = ()
+
+
+class Rules:
+    """Use cases for the rules of a board."""
+
+    def __init__(self, board: Blackboard) -> None:
+        self._board = board
+
+    async def standing(self, agent: str, board: str | None, written: Sequence[str] = ()) -> Ruled:
+        """Returns the rules in force and the open proposals; the agent has then seen the rules."""
+        name = await self._board.board_of(board, agent)
+        book = await self._board.rules.shown(name, agent)
+        wanted = ItemQuery(types=(ItemType.PLAN,), statuses=(Status.ACTIVE,), tags=(PROPOSED,), limit=_MOST)
+        page = await self._board.store.query(name, agent, wanted)
+        found = [proposal for item in page.items if (proposal := _proposal(item)) is not None]
+        attention, seq = await self._board.attention(
+            agent, name, items=[*(rule.number for rule in book.rules), *(item.number for item in page.items)]
+        )
+        return Ruled(book, tuple(found), seq, attention, tuple(written))
+
+    async def propose(
+        self,
+        agent: str,
+        board: str | None,
+        text: str,
+        strength: Strength | None,
+        scope: str | None,
+        *,
+        id_: str | None = None,
+        once_key: str | None = None,
+    ) -> Ruled:
+        """Makes a rule, or a new version of the rule `id_`, if the agent is a steward; else proposes it.
+
+        The author of a rule may always write a new version.
+
+        Raises:
+            InvalidInput: the scope is not valid, or `id_` names no rule.
+            UnknownReference: there is no such item.
+            Conflict: the rule is no longer in force.
+        """
+        scope = check_scope(scope)
+        former = None if id_ is None else await self._rule(agent, board, id_)
+        kept = (Strength.STRICT, BOARD) if former is None else bounds_of(former.metadata)
+        rule = {"strength": str(strength or kept[0]), "scope": scope or kept[1]}
+        if _is_steward() or (former is not None and former.author == agent):
+            return await self._write(agent, board, [_made(text, rule, former)], once_key)
+        return await self._write(agent, board, [_proposed(text, rule, former)], once_key)
+
+    async def capture(
+        self, agent: str, board: str | None, message: str, *, once_key: str | None = None
+    ) -> Ruled:
+        """Proposes the sentences of a user's message that may be rules, without those that are in force or
+        proposed already.
+        """
+        now = await self.standing(agent, board)
+        texts = [*(rule.text for rule in now.book.rules), *(one.text for one in now.proposals)]
+        known = set(map(_plain, texts))
+        posts = [
+            _proposed(found.text, {"strength": str(found.strength), "scope": BOARD}, None)
+            for found in candidates(message)
+            if once_key is not None or _plain(found.text) not in known
+        ]
+        return await self._write(agent, board, posts, once_key) if posts else now
+
+    async def confirm(
+        self, agent: str, board: str | None, ids: Sequence[str], *, once_key: str | None = None
+    ) -> Ruled:
+        """Makes rules of proposals, all or none.
+
+        Raises:
+            InvalidInput: an id names no proposal.
+            UnknownReference: there is no such item.
+            Conflict: a proposal has another version than named, or is over.
+        """
+        posts: list[PostFields] = []
+        for item in await self._items(agent, board, ids):
+            proposal = _proposal(item)
+            if proposal is None:
+                raise InvalidInput(
+                    f"{item.id} is no proposed rule. Nothing was changed; constraint() lists the proposals."
+                )
+            if item.status in FINISHED and once_key is None:
+                raise Conflict(
+                    f"{item.id} is {item.status}. Nothing was changed; constraint() lists the rules."
+                )
+            former = None if proposal.replaces is None else await self._rule(agent, board, proposal.replaces)
+            rule = {"strength": str(proposal.strength), "scope": proposal.scope}
+            made = _made(proposal.text, rule, former)
+            if former is None:
+                made = made.model_copy(update={"edges": {"derived_from": [item.id]}})
+            posts += [made, PostFields(id=item.id, status="RESOLVED")]
+        return await self._write(agent, board, posts, once_key)
+
+    async def retire(
+        self, agent: str, board: str | None, id_: str, reason: str, *, once_key: str | None = None
+    ) -> Ruled:
+        """Ends a rule, or withdraws a proposal, with a reason that its metadata keeps.
+
+        Raises:
+            Refused: the agent is neither its author nor a steward, or it is under debate.
+        """
+        (item,) = await self._items(agent, board, [id_])
+        if item.type is not ItemType.CONSTRAINT and _proposal(item) is None:
+            raise InvalidInput(f"{item.id} is no rule. Nothing was changed; constraint() lists the rules.")
+        if item.author != agent and not _is_steward():
+            raise Refused(
+                f"{item.id} is {item.author}'s: only its author or a steward may retire it. Nothing was changed; "
+                "a CRITIQUE of it opens a debate."
+            )
+        given = item.metadata.get("rule")
+        rule: dict[str, Any] = {**(given if isinstance(given, dict) else {}), "retired": reason}
+        fields = PostFields(id=item.id, status="RESOLVED")
+        if item.type is ItemType.CONSTRAINT or item.author == agent:
+            fields.metadata = {**item.metadata, "rule": rule}
+        return await self._write(agent, board, [fields], once_key)
+
+    async def _write(
+        self, agent: str, board: str | None, posts: Sequence[PostFields], once_key: str | None
+    ) -> Ruled:
+        posted = await self._board.post(agent, board, posts, once_key, ruling=True)
+        return await self.standing(agent, board, [item.id for item in posted.items if _is_ours(item)])
+
+    async def _items(self, agent: str, board: str | None, ids: Sequence[str]) -> list[Item]:
+        name = await self._board.board_of(board, agent)
+        refs = [parse_ref(id_) for id_ in dict.fromkeys(ids)]
+        found = await self._board.store.read(name, agent, refs, [])
+        by_number = {item.number: item for item in found.items}
+        for ref, id_ in zip(refs, dict.fromkeys(ids), strict=True):
+            item = by_number.get(ref.number)
+            if item is None:
+                raise UnknownReference(
+                    f"There is no {id_} on '{name}'. Nothing was changed; constraint() lists the rules."
+                )
+        latest = await self._board.store.read(name, agent, [parse_ref(str(n)) for n in by_number], [])
+        for item in latest.items:
+            shown = by_number[item.number]
+            if shown.version != item.version:
+                raise Conflict(
+                    f"{item.id} is at version {item.version}, not {shown.version}. Nothing was changed; "
+                    f'read(ids=["{item.id}"]) shows it.',
+                    current_version=item.version,
+                )
+        return list(latest.items)
+
+    async def _rule(self, agent: str, board: str | None, id_: str) -> Item:
+        """Returns a rule in force, by id."""
+        (item,) = await self._items(agent, board, [id_])
+        if item.type is not ItemType.CONSTRAINT:
+            raise InvalidInput(f"{item.id} is no rule. Nothing was changed; constraint() lists the rules.")
+        if item.status in FINISHED or item.zone is Zone.ARCHIVE:
+            raise Conflict(
+                f"{item.id} is {item.status}, so it has no new versions. Nothing was changed; leave id out for a new "
+                "rule."
+            )
+        return item
+
+
+def check_scope(scope: str | None) -> str | None:
+    """Returns a valid scope.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if scope is None or scope == BOARD:
+        return scope
+    kind, _, rest = scope.partition(":")
+    if kind == "agent" and rest:
+        return f"agent:{check_addressed(rest, _INSTEAD)}"
+    if kind == "key" and rest:
+        return f"key:{check_glob(rest)}"
+    parts = rest.removesuffix("/").split("/")
+    plain = rest.isprintable() and not any(c.isspace() or c == "," for c in rest)
+    if kind == "path" and rest and plain and len(scope) <= MAX_SCOPE and not {"", ".", ".."} & set(parts):
+        return f"path:{'/'.join(parts)}"
+    raise InvalidInput(
+        f"'{scope[:60]}' is no scope: board, agent:NAME, key:GLOB (key:plan:**) or path:GLOB (path:src/**). Nothing "
+        "was changed."
+    )
+
+
+def _is_steward() -> bool:
+    grant = GRANTED.get()
+    return grant is None or Action.MODERATE in grant.powers.get(grant.member, frozenset())
+
+
+def _made(text: str, rule: dict[str, str], former: Item | None) -> PostFields:
+    if former is None:
+        return PostFields(text=text, type="CONSTRAINT", metadata={"rule": rule})
+    return PostFields(id=former.id, text=text, metadata={**former.metadata, "rule": rule})
+
+
+def _proposed(text: str, rule: dict[str, str], former: Item | None) -> PostFields:
+    of = {} if former is None else {"replaces": former.id}
+    return PostFields(text=f"{_LEAD}{text}", type="PLAN", tags=[PROPOSED], metadata={"rule": {**rule, **of}})
+
+
+def _proposal(item: Item) -> Proposal | None:
+    """Returns what an item proposes; `None` if it proposes no rule."""
+    if item.type is not ItemType.PLAN or PROPOSED not in item.tags or not item.text.startswith(_LEAD):
+        return None
+    replaces = (
+        item.metadata.get("rule", {}).get("replaces") if isinstance(item.metadata.get("rule"), dict) else None
+    )
+    name = f"{item.id}@{item.version}" if item.version > 1 else item.id
+    strength, scope = bounds_of(item.metadata)
+    text = item.text.removeprefix(_LEAD)
+    return Proposal(name, text, strength, scope, item.author, replaces if isinstance(replaces, str) else None)
+
+
+def _is_ours(item: Item) -> bool:
+    return item.type is ItemType.CONSTRAINT or item.status not in FINISHED
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".!")

@@ -1,0 +1,57 @@
+"""Rules in force as an agent may see them, and the revision that it was last shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.agenda import Reservation
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, bounds_of
+
+from ...operation import Write
+from ..agenda.reservations import listed, overlap
+from ..ledger.ledger import find_board, load
+from ..ledger.rows import Steps, sql
+
+_SCHEMES = {"path": "file", "key": "key"}
+
+
+def rules(now: int, board: str, agent: str) -> Steps[RuleBook]:
+    """Returns the rules in force on a board; none if it does not exist."""
+    row = yield from find_board(board)
+    if row is None:
+        return RuleBook()
+    no = row.no
+    revision = (yield sql("rules_revision"), (no,))[0][0]
+    seen = yield sql("rules_seen"), (no, agent)
+    changed = {item: last for item, _, last in (yield sql("rule_changes"), (no,))}
+    core = [
+        Rule(f"core {place}", 0, text, Strength.STRICT, BOARD, "", 0, changed.get(0, 0), mine=True)
+        for place, text in enumerate(row.core.constraints, 1)
+    ]
+    numbers = [n for n, type_ in (yield sql("law"), (no, agent)) if type_ == ItemType.CONSTRAINT]
+    rows = yield from load(no, numbers, agent)
+    held = [one for one in (yield from listed(no, now)) if one.agent == agent]
+    found = []
+    for number in numbers:
+        item = rows[number]
+        strength, scope = bounds_of(json.loads(item.metadata))
+        last, mine = changed.get(number, 0), _comes_under(scope, agent, held)
+        found.append(Rule(item.id, number, item.text, strength, scope, item.author, item.version, last, mine))
+    return RuleBook(revision, seen[0][0] if seen else 0, (*core, *found))
+
+
+def _comes_under(scope: str, agent: str, held: Sequence[Reservation]) -> bool:
+    kind, _, rest = scope.partition(":")
+    if kind == "agent":
+        return rest == agent
+    scheme = _SCHEMES.get(kind)
+    return scheme is None or any(overlap(f"{scheme}:{rest}", one.pattern) for one in held)
+
+
+def saw(write: Write, board: str, agent: str, revision: int) -> Steps[None]:
+    """Records that an agent was shown the rules of a revision; does nothing where a later one was shown."""
+    row = yield from find_board(board)
+    if row is not None:
+        yield sql("rules_saw"), (row.no, agent, revision)

@@ -1,0 +1,65 @@
+"""Rules in users' messages: what is proposed, how firmly, and where sentences end (F50)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from blackboard_mcp.protocols.rules import Strength
+from blackboard_mcp.server.input.capture import MAX_MESSAGE, MOST, candidates, judged, sentences
+
+SENTENCES = Path(__file__).parents[3] / "benchmarks" / "capture_sentences.tsv"
+
+
+def test_most_proposals_are_rules_and_most_rules_are_proposed() -> None:
+    rows = [line.split("\t") for line in SENTENCES.read_text("utf-8").splitlines()]
+    assert len({text for _, _, text in rows}) == len(rows) >= 200
+    found = [(label == "rule", judged(text) is not None) for _, label, text in rows]
+    right = sum(rule and proposed for rule, proposed in found)
+    assert right / sum(proposed for _, proposed in found) >= 0.9
+    assert right / sum(rule for rule, _ in found) >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("text", "strength"),
+    [
+        ("Never push to main.", Strength.STRICT),
+        ("Don\u2019t push to main.", Strength.STRICT),
+        ("Please try to keep replies short.", Strength.PREFER),
+        ("You should never guess.", Strength.STRICT),
+        ("Consider rate limits whenever you call the API.", Strength.SUGGEST),
+        ("Did you never push to main?", None),
+        ("Yesterday we had to stop.", None),
+    ],
+)
+def test_the_words_say_how_firm_a_rule_is(text: str, strength: Strength | None) -> None:
+    assert judged(text) == strength
+
+
+def test_dots_inside_words_end_no_sentence_and_texts_stay_as_they_were() -> None:
+    message = "1. Don\u2019t edit config.prod.yaml, e.g. its ports.  Use v1.2.0 of it!\n- \u201cNever\u201d is a word."
+    assert sentences(message) == [
+        "Don\u2019t edit config.prod.yaml, e.g. its ports.",
+        "Use v1.2.0 of it!",
+        "\u201cNever\u201d is a word.",
+    ]
+
+
+def test_code_and_quotations_hold_no_rules() -> None:
+    assert candidates("```\nNever do this.\n```\n> Always do that.\n~~~\nNever end.") == ()
+
+
+def test_a_message_gives_each_sentence_once_and_only_so_many() -> None:
+    assert len(candidates("Never stop. NEVER STOP. Never stop.")) == 1
+    many = candidates(" ".join(f"Never use port {n}." for n in range(50)))
+    assert [one.text for one in many] == [f"Never use port {n}." for n in range(MOST)]
+
+
+@pytest.mark.parametrize(
+    "unit", ["if a ", "please ", "and ", "never.", "if,", "`" * 3 + "\n", "no x ", "\u2019", "- "]
+)
+def test_a_long_message_is_read_quickly(unit: str) -> None:
+    began = time.process_time()
+    candidates(unit * (MAX_MESSAGE // len(unit)))
+    assert time.process_time() - began < 1
