@@ -157,3 +157,52 @@ async def test_wrong_arguments_are_refused_and_change_nothing(board: Any, mode: 
         assert (await ann.fail("constraint", **given))["error"] == "invalid", given
     assert (await ann.fail("constraint", confirm=["P-9"]))["error"] == "not_found"
     assert await board.seq() == before
+
+
+@both
+async def test_finishing_is_refused_once_while_rules_in_scope_changed_unseen(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "one"}, {"title": "two"}, {"title": "three"}])
+    await ann.do("constraint", text="Cite.")
+    assert (await ben.do("claim", id="T-1"))["rules"] == ["K-1 Cite."]
+    await ann.do("constraint", text="Only for ann.", scope="agent:ann")
+    await ann.do("constraint", text="Only in docs.", scope="path:docs/**")
+    assert (await ben.do("claim", op="done", id="T-1", text="so"))["task"]["state"] == "COMPLETED"
+    await ben.do("claim", id="T-2", paths=["file:docs/a.md"])
+    await ann.do("constraint", id="K-3", text="Only short lines in docs.")
+    await ann.do("constraint", id="K-1", text="Cite pages.")
+    before = await board.seq()
+    refused = await ben.fail("claim", op="done", id="T-2", text="so")
+    assert refused["error"] == "refused"
+    assert refused["message"] == (
+        "Rules changed since you were last shown them, now rules r5 (3). Nothing was changed. If your work keeps them, "
+        'repeat claim(op="done", …): it is then accepted. What changed: K-1 Cite pages. · K-3 Only short lines in docs.'
+    )
+    assert await board.seq() == before
+    assert (await ben.do("claim", op="done", id="T-2", text="so"))["task"]["state"] == "COMPLETED"
+    await ben.do("claim", id="T-3")
+    await ann.do("constraint", text="Be brief.")
+    await ben.say("read")
+    assert (await ben.do("claim", op="done", id="T-3", text="so"))["task"]["state"] == "COMPLETED"
+
+
+@both
+async def test_the_last_answer_of_a_run_is_refused_once_as_well(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    start = {"problem": "Why?", "agents": ["ann"], "decider": "ben"}
+    await ann.do("turn", start=start, seconds=0)
+    await ann.do("constraint", text="Cite.")
+    assert "What changed: K-2 Cite." in (await ben.fail("finalize", text="So."))["message"]
+    assert (await ben.do("finalize", text="So."))["state"] == "finished"
+
+
+async def test_who_was_shown_the_rules_survives_a_restart(tmp_path: Path) -> None:
+    for first in (True, False):
+        async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL, stewards=("ann",)) as opened:
+            ann, ben = await opened.join("ann", "ben")
+            if first:
+                await ann.do("plan", items=[{"title": "one"}])
+                await ann.do("constraint", text="Cite.")
+                await ben.do("claim", id="T-1")
+            else:
+                assert (await ben.do("claim", op="done", id="T-1", text="so"))["task"]["state"] == "COMPLETED"

@@ -294,6 +294,8 @@ class Tasks:
     ) -> tuple[Settled, RuleBook, Attention]:
         """Does what `act` says, and returns it with the board's rules.
 
+        `done` is refused once if rules in the agent's scope changed since it was shown them.
+
         Errors are those of `BoardStore.settle_task`.
         """
         check_agent(agent)
@@ -303,6 +305,8 @@ class Tasks:
         self._board.quotas.check_text(len(text))
         self._board.quotas.charge(agent, name, size=size_of(text))
         once = once_of(once_key, "settle", **{**_fields(act), "text": text})
+        if act.op == "done":
+            await self._board.check_rules(name, agent, once, 'claim(op="done", …)')
 
         async def write(tokenizer: Tokenizer) -> Settled:
             counted = CountedText(text, tokenizer.count(text), tokenizer.name)

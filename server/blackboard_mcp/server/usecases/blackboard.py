@@ -451,6 +451,15 @@ class Blackboard:
             return self.deciders
         return grant.deciders if grant.member is None else ()
 
+    async def check_rules(self, board: str, agent: str, once: Once | None, again: str) -> None:
+        """Checks that the agent was shown the rules in its scope; a call that repeats an earlier one passes.
+
+        Raises:
+            Refused: some changed since. They then count as shown, so `again`, the same call, passes.
+        """
+        if once is None or await self.store.recall(board, agent, once) is None:
+            await self.rules.check(board, agent, again)
+
     async def prune_if_due(self, board: str) -> None:
         """Starts a pruning pass if the board is too full."""
         found = await self.store.find_board(board)

@@ -149,15 +149,10 @@ class ShownRules:
             return
         await self._store.saw_rules(board, agent, book.revision)
         self._seen[board, agent] = book.revision
-        listed = [f"rule: {flat(rule.line)}" for rule in unseen]
+        listed = " · ".join(flat(rule.line) for rule in unseen)
         raise Refused(
-            "\n".join(
-                [
-                    f"These changed since you were last shown the rules, now {book.label}. Nothing was changed. "
-                    f"If your work keeps them, repeat {again}: it is then accepted.",
-                    *listed,
-                ]
-            ),
+            f"Rules changed since you were last shown them, now {book.label}. Nothing was changed. If your work keeps "
+            f"them, repeat {again}: it is then accepted. What changed: {listed}",
             rules=[rule.text for rule in unseen],
             revision=book.revision,
         )

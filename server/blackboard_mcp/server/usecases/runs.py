@@ -353,6 +353,8 @@ class Runs:
     ) -> tuple[Finalized, int, Attention]:
         """Posts the answer of a run; without a text it returns what the answer would be now.
 
+        It is refused once if rules in the agent's scope changed since it was shown them.
+
         Errors are those of `BoardStore.finalize_run`.
         """
         check_agent(agent)
@@ -364,6 +366,7 @@ class Runs:
             self._board.quotas.check_text(len(text))
             self._board.quotas.charge(agent, name, size=size_of(text))
             once = once_of(once_key, "finalize_run", run=number, text=text, cites=list(cites))
+            await self._board.check_rules(name, agent, once, "finalize(text=…)")
             words = text
 
             async def write(tokenizer: Tokenizer) -> Finalized:
