@@ -362,6 +362,11 @@ ARGUMENTS: dict[str, str] = {
     "constraint.retire": "why the rule `id` ends; for its author and stewards",
     "constraint.message": "a user's message, up to 20,000 characters: its imperatives, prohibitions and lasting wishes "
     "are proposed, at most 10",
+    "report_result.check": "what was checked, up to 200 characters: `lint`, `tests of the parser`",
+    "report_result.ok": "whether it passed",
+    "report_result.subject": "what it was checked for, say a file; each subject has a hot issue of its own",
+    "report_result.text": "what failed, up to 2,000 characters; the hot issue shows it",
+    "report_result.cites": "items that the result rests on; they stand in the metadata of the hot issue",
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.of": "a thread by any of its items (H-17), a range (F-10..D-40) or board: a summary for you alone",

@@ -133,6 +133,8 @@ WORDS: dict[str, list[Any]] = {
     "confirm": [["H"], ["F-1"], ["999999"], ["1"] * 21],
     "retire": ["", "x" * 301],
     "message": ["x" * 20_001],
+    "check": ["", " ", "x" * 201],
+    "subject": ["x" * 201],
     "why": ["", "F-1", "T-0", "x" * 2_001],
     "ok": [True, False],  # for op="verify" alone
     "cites": [["H"], ["F-1", "F-1"]],  # for op="done" and others alone
@@ -185,6 +187,7 @@ BASE: dict[str, dict[str, Any]] = {
     "prune": {"dry_run": True},
     "consume": {"group": "g", "filter": {}, "seconds": 0},
     "transaction": {"writes": [{"text": "a write"}]},
+    "report_result": {"ok": True},  # without check, as ok and cites of any kind are good with it
     "request": {"to": "bob", "text": "a question"},
     "respond": {"id": "1", "text": "an answer"},
 }

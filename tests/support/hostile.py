@@ -325,6 +325,7 @@ def base(tool: str, schema: Schema) -> dict[str, str]:
         "consume": {"group": '"g"', "filter": "{}"},
         "transaction": {"writes": '[{"text": "a write"}]'},
         "constraint": {"text": '"a rule"'},
+        "report_result": {"check": '"lint"', "ok": "false"},
         "join": {"role": '"tester"'},
         "turn": {"seconds": "0"},
         "finalize": {"text": '"an answer"'},

@@ -1,4 +1,4 @@
-"""Structured results about rules; see `wire`."""
+"""Structured results about rules and about results of checks; see `wire`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ class ConstraintAnswer(_Wire):
     rules: list[WireRule]
     proposals: list[WireProposal]
     written: list[str] = Field(default=[], description="what this call made, proposed or retired")
+    seq: int
+
+
+class ResultAnswer(_Wire):
+    """The hot issue of a check and its subject."""
+
+    item: str | None = Field(description="id of the hot issue; null if the check never failed")
+    open: bool = Field(description="whether it stands in every view")
+    version: int
     seq: int
 
 

@@ -346,12 +346,15 @@ def tool_set(
         PlanTools(Tasks(opened.blackboard), rendering).register(tools)
     if "memory" in sets:
         from .tools.memory import MemoryTools
+        from .tools.results import ResultTool
         from .tools.rules import RuleTools
+        from .usecases.results import Results
         from .usecases.rules import Rules
         from .usecases.summaries import SummaryRequests
 
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
         RuleTools(Rules(opened.blackboard), rendering).register(tools)
+        ResultTool(Results(opened.blackboard), rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool
         from .tools.messages import MessageTools

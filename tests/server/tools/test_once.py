@@ -118,6 +118,11 @@ async def ruled(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def failed(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.do("report_result", check="lint", ok=False)
+    return {}
+
+
 async def finished(at: Any, ada: Any) -> dict[str, Any]:
     on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
     replies = [{"text": f"Look {n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
@@ -201,6 +206,8 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("constraint", {"confirm": ["P-1"]}, proposed),
     ("constraint", {"id": "K-1", "text": "Never guess a date.", "strength": "prefer"}, ruled),
     ("constraint", {"id": "K-1", "retire": "no need"}, ruled),
+    ("report_result", {"check": "lint", "ok": False, "text": "E501"}, nothing),
+    ("report_result", {"check": "lint", "ok": True}, failed),
     ("summarize", {"thread": "Q-1"}, finished),
     ("summarize", {"thread": "Q-1", "text": BODY}, taken),
     ("consume", {"group": "crew", "seconds": 0, "ack": ["4.1"]}, at_work),

@@ -194,6 +194,7 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("confirm", Action.MODERATE, _given("confirm")),
             )
         ),
+        "report_result": always(Action.READ, Action.POST),
         "request": Needs(
             (
                 _case("look", Action.READ, lambda given: not _asks(given) and not given.get("cancel")),

@@ -1,16 +1,16 @@
-"""The rules of a board, as calls for programs."""
+"""The rules of a board and results of checks, as calls for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blackboard_mcp.protocols.rule_wire import ConstraintAnswer
+from blackboard_mcp.protocols.rule_wire import ConstraintAnswer, ResultAnswer
 
 from .calls import Calls
 
 
 class KeepsRules(Calls):
-    """Calls to read, propose, make and retire rules. A server needs `--tools core,memory` for them."""
+    """Calls for rules and for results of checks. A server needs `--tools core,memory` for them."""
 
     async def constraint(
         self,
@@ -46,3 +46,29 @@ class KeepsRules(Calls):
             "message": message,
         }
         return await self._call("constraint", given, ConstraintAnswer, once=idempotency_key)
+
+    async def report_result(
+        self,
+        check: str,
+        ok: bool,
+        *,
+        subject: str = "",
+        text: str = "",
+        cites: Sequence[str] = (),
+        idempotency_key: str | None = None,
+    ) -> ResultAnswer:
+        """Reports the result of a check; a failure is a hot issue until the check passes for the same subject.
+
+        Raises:
+            InvalidInput: a value is not allowed.
+            UnknownReference: a cited item does not exist.
+            Refused: the hot issue is under debate.
+        """
+        given = {
+            "check": check,
+            "ok": ok,
+            "subject": subject or None,
+            "text": text or None,
+            "cites": list(cites) or None,
+        }
+        return await self._call("report_result", given, ResultAnswer, once=idempotency_key)
