@@ -429,12 +429,14 @@ async def test_a_call_that_is_cancelled_while_a_policy_thinks_denies_nobody_else
         board = there.opened.blackboard
         for _ in range(3):
             samples.REACHED.clear()
+            samples.RELEASE.clear()
             with acting(Principal("cid", "cid", {EVERY_BOARD: Role.ADMIN})):
                 gone = asyncio.create_task(board.post("cid", None, [PostFields(text="gone")]))
             await asyncio.to_thread(samples.REACHED.wait, 10)
             gone.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await gone
+            samples.RELEASE.set()
             await asyncio.gather(ann.post("hers"), bob.post("his"))
         assert [i["author"] for i in (await ann.do("query", author="cid"))["items"]] == []
 
