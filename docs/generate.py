@@ -362,6 +362,9 @@ ARGUMENTS: dict[str, str] = {
     "constraint.retire": "why the rule `id` ends; for its author and stewards",
     "constraint.message": "a user's message, up to 20,000 characters: its imperatives, prohibitions and lasting wishes "
     "are proposed, at most 10",
+    "get_context.query": "what you are about to do, in words: relevant items of board and archive come with it",
+    "get_context.budget": "most tokens of the context, 800 when left out",
+    "get_context.path": "the file that it is about; its name counts as words of the query",
     "report_result.check": "what was checked, up to 200 characters: `lint`, `tests of the parser`",
     "report_result.ok": "whether it passed",
     "report_result.subject": "what it was checked for, say a file; each subject has a hot issue of its own",

@@ -201,6 +201,7 @@ ACCESS = {
     "turn": "text decision offer lease usage run seconds idempotency_key",
     "finalize": "text cites run idempotency_key",
     "constraint": "text strength scope id confirm retire message idempotency_key",
+    "get_context": "query budget path",
     "report_result": "check ok subject text cites idempotency_key",
     "claim": "id skills paths seconds lease_seconds idempotency_key",
     "settle": "op id text lease ok cites paths lease_seconds idempotency_key",

@@ -51,7 +51,10 @@ OF_TYPE: dict[str, list[Any]] = {
 }
 LISTS = {"tags", "any_tags", "no_tags", "ids", "keys"}
 """Arguments that take one string for a list of one."""
-FREE = {"text", "author", "name", "reason", "objective", "title", "idempotency_key", "metadata", "flags"}
+FREE = {
+    *("text", "author", "name", "reason", "objective", "title", "idempotency_key", "metadata", "flags"),
+    *("query", "path"),
+}
 """Arguments that take any words."""
 WORDS: dict[str, list[Any]] = {
     "type": ["FAKT", "fact ", ""],

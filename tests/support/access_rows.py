@@ -326,6 +326,7 @@ ROWS: tuple[Row, ...] = (
     Row("constraint", "list", EVERYBODY, READ, plain()),
     Row("constraint", "propose", CONTRIBUTORS, READ_POST, plain(message="Never guess a figure.")),
     Row("constraint", "confirm", STEWARDS, READ_MODERATE, proposed),
+    Row("get_context", "", EVERYBODY, READ, plain(query="pump")),
     Row("report_result", "", CONTRIBUTORS, READ_POST, plain(check="lint", ok=True)),
     Row("summarize", "list", EVERYBODY, READ, plain()),
     Row("summarize", "take", SUMMARISERS, READ_POST, summarising),

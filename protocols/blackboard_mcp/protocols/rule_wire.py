@@ -50,6 +50,21 @@ class ResultAnswer(_Wire):
     seq: int
 
 
+class WireEntry(_Wire):
+    id: str
+    part: str = Field(description="rules, hot_issues, decisions, dead_ends, yours or relevant")
+
+
+class ContextAnswer(_Wire):
+    """What an agent must know first: in a fixed order, within a budget, no item twice."""
+
+    context: str
+    tokens: int
+    rules: int = Field(description="the revision of the rules")
+    entries: list[WireEntry]
+    seq: int
+
+
 def wire_rule(rule: Rule) -> WireRule:
     """Returns a rule as structured results show it."""
     return WireRule(

@@ -345,9 +345,11 @@ def tool_set(
 
         PlanTools(Tasks(opened.blackboard), rendering).register(tools)
     if "memory" in sets:
+        from .tools.context import ContextTool
         from .tools.memory import MemoryTools
         from .tools.results import ResultTool
         from .tools.rules import RuleTools
+        from .usecases.context import Contexts
         from .usecases.results import Results
         from .usecases.rules import Rules
         from .usecases.summaries import SummaryRequests
@@ -355,6 +357,7 @@ def tool_set(
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
         RuleTools(Rules(opened.blackboard), rendering).register(tools)
         ResultTool(Results(opened.blackboard), rendering).register(tools)
+        ContextTool(Contexts(opened.blackboard), rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool
         from .tools.messages import MessageTools

@@ -391,6 +391,7 @@ def drivers(world: World) -> dict[str, list[Args]]:
             {"id": unseen, "retire": "no"},
             {"message": "All is well."},
         ],
+        "get_context": [{}, {"query": "probe secret"}, {"path": "src/probe.py", "budget": 2000}],
         "report_result": [{"check": "lint", "ok": True}, {"check": "lint", "ok": False, "cites": [unseen]}],
         "core": [{}],
         "board": [{}, {"title": "Ours"}],

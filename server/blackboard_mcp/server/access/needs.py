@@ -194,6 +194,7 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("confirm", Action.MODERATE, _given("confirm")),
             )
         ),
+        "get_context": READS,
         "report_result": always(Action.READ, Action.POST),
         "request": Needs(
             (

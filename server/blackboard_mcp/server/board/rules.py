@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blackboard_mcp.protocols.rule_wire import ConstraintAnswer, ResultAnswer
+from blackboard_mcp.protocols.rule_wire import ConstraintAnswer, ContextAnswer, ResultAnswer
 
 from .calls import Calls
 
@@ -46,6 +46,17 @@ class KeepsRules(Calls):
             "message": message,
         }
         return await self._call("constraint", given, ConstraintAnswer, once=idempotency_key)
+
+    async def get_context(
+        self, query: str = "", *, budget: int | None = None, path: str = ""
+    ) -> ContextAnswer:
+        """Returns what the agent must know before a piece of work, within `budget` tokens (800).
+
+        Raises:
+            Refused: rules, hot issues, decisions and dead ends, which are never cut, need more.
+        """
+        given = {"query": query or None, "budget": budget, "path": path or None}
+        return await self._call("get_context", given, ContextAnswer)
 
     async def report_result(
         self,

@@ -57,7 +57,7 @@ def is_close(text: str, query: str, start: int = 0) -> bool:
 
     Returns true for a query without words to look for, or with words of scripts without spaces.
     """
-    stems = dict.fromkeys(_stems(query))
+    stems = dict.fromkeys(stems_of(query))
     if not stems or any(ord(letter) >= _UNSPACED for letter in query):
         return True
     said = f"{text[:_REACH]} {text[max(start, _REACH) :][:_REACH] if start else ''}".casefold()
@@ -65,14 +65,14 @@ def is_close(text: str, query: str, start: int = 0) -> bool:
     return 2 * there >= len(stems)
 
 
-def _stems(query: str) -> list[str]:
+def stems_of(query: str) -> list[str]:
     """Returns the beginnings of the query's words, so that words with other endings match as well."""
     words = dict.fromkeys(w for w in re.findall(r"\w+", query.casefold()) if w not in _STOP)
     return [w if len(w) < 5 else w[: max(4, len(w) - 3)] for w in list(words)[:_WORDS]]
 
 
 def _pattern(query: str) -> re.Pattern[str] | None:
-    stems = _stems(query)
+    stems = stems_of(query)
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, stems))})", re.IGNORECASE) if stems else None
 
 

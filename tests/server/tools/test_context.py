@@ -1,0 +1,127 @@
+"""`get_context` through real clients: a fixed order within a budget (F35, I7, I8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+
+mode, both = boards.mode, boards.both
+SETS = ("core", "plan", "memory", "admin")
+RULE = "Never invent a figure.\nAsk “the source” first; see docs/a.b.md."
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    async with boards.open_boards(tmp_path, mode, tools=SETS) as opened:
+        yield opened
+
+
+async def furnish(board: Any) -> tuple[Any, Any]:
+    """A board with something for each part of bob's context."""
+    ann, bob = await board.join("ann", "bob")
+    await ann.do("constraint", text=RULE)
+    await ann.do("report_result", check="lint", ok=False, subject="a.py", text="E501 in line 3")
+    await ann.post("We buy the blue pump.", "DECISION")
+    await ann.post("The valve broke.", "HYPOTHESIS")
+    await ann.do("post", id="H-4", status="WITHDRAWN")
+    await ann.do("plan", items=[{"title": "weigh the pump", "retries": 0}, {"title": "paint it"}])
+    await bob.do("claim", id="T-1")
+    await bob.do("claim", id="T-1", op="fail", text="The scale is broken.")
+    await bob.do("claim", id="T-2")
+    await ann.post("Blue paint peels off at eight bar.", "FACT")
+    await ann.post("The canteen opens at noon.", "LOG")
+    return ann, bob
+
+
+@both
+async def test_the_parts_come_in_their_order(board: Any, mode: str) -> None:
+    _, bob = await furnish(board)
+    text = await bob.say("get_context", query="which paint for the pump at eight bar")
+    lease = next(t["lease"] for t in (await bob.do("plan"))["items"] if t["id"] == "T-2")
+    lines = text.splitlines()
+    assert lines[:4] == [
+        "rules r1 (1), all in force:",
+        "K-1:",
+        "> Never invent a figure.",
+        "> Ask “the source” first; see docs/a.b.md.",
+    ]
+    headings = [line for line in lines if line.endswith(":") and line != "K-1:"]
+    assert headings == [
+        "rules r1 (1), all in force:",
+        "open hot issues:",
+        "decided:",
+        "dead ends, do not try these again as they were:",
+        "yours to do:",
+        "relevant:",
+    ]
+    assert "D-3 by ann: We buy the blue pump." in lines
+    assert "H-4 withdrawn: The valve broke." in lines
+    assert "T-1 failed: weigh the pump: The scale is broken." in lines
+    assert f"T-2 is yours, lease {lease}: paint it" in lines
+    assert any(line.startswith("F-") and "(live, " in line for line in lines)
+    assert "canteen" not in text
+    given = await bob.do("get_context", query="which paint for the pump at eight bar")
+    ids = [entry["id"] for entry in given["entries"]]
+    assert len(ids) == len(set(ids))
+    assert given == await bob.do("get_context", query="which paint for the pump at eight bar")
+
+
+@both
+async def test_I7_I8_rules_and_hot_issues_stand_whole_at_any_budget_or_the_call_fails(
+    board: Any, mode: str
+) -> None:
+    ann, bob = await furnish(board)
+    for n in range(30):
+        await ann.post(f"Run {n} of the pump took {n} minutes and nothing else was seen in it.", "LOG")
+    for budget in (1, 50, 100, 150, 200, 400, 2_000):
+        result = await bob.call("get_context", query="pump run", budget=budget)
+        if result.is_error:
+            needed = result.structured_content["needed"]
+            assert needed > budget
+            given = await bob.do("get_context", query="pump run", budget=needed)
+        else:
+            given = result.structured_content
+            assert given["tokens"] <= budget
+        said = given["context"].replace("> ", "")
+        assert RULE in said
+        assert "E501 in line 3" in said
+    assert "constraint(id=" in (await bob.fail("get_context", budget=5))["message"]
+
+
+@both
+async def test_what_left_is_found_and_hidden_items_are_not(board: Any, mode: str) -> None:
+    ann, bob = await furnish(board)
+    await ann.do("post", text="Secret paint recipe", visibility="private", type="FACT")
+    for n in range(60):
+        await ann.post(
+            f"Filler {n}: " + "the flow was measured once more at the same place. " * 8, "LOG", importance=1
+        )
+    await ann.do("board", settings={"target_tokens": 1_000})
+    await ann.do("prune")
+    given = await bob.do("get_context", query="filler flow measured at the same place", budget=3_000)
+    assert "archived" in given["context"]
+    assert "Secret" not in (await bob.do("get_context", query="secret paint recipe", budget=3_000))["context"]
+    assert "Secret" in (await ann.do("get_context", query="secret paint recipe", budget=3_000))["context"]
+
+
+async def test_f72_rules_in_a_context_count_as_shown(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as opened:
+        ann, bob = await opened.join("ann", "bob")
+        await ann.do("plan", items=[{"title": "one"}])
+        await bob.do("claim")
+        await ann.do("constraint", text="Name the unit.")
+        await bob.do("get_context")
+        await bob.do("claim", op="done", text="8 bar")
+
+
+async def test_an_empty_board_has_an_empty_context(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as opened:
+        ann = await opened.join("ann")
+        await ann.post("The only item.")
+        assert (await ann.say("get_context", query="zebra")).splitlines()[0] == "nothing is known yet"
+        given = await ann.do("get_context", query="")
+        assert [entry["part"] for entry in given["entries"]] == ["relevant"]
