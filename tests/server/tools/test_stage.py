@@ -31,7 +31,7 @@ async def test_a_plan_goes_through_its_stages(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     assert "no stages: stage(define=" in await ann.say("stage")
     assert (await ann.say("stage", define=PHASES)).splitlines()[:-1] == [
-        "G-1 ACTIVE: survey",
+        "G-1 ACTIVE (waits for its first task): survey",
         "G-2 AVAILABLE (waits for done(G-1)): build",
         "  G-3 AVAILABLE (G-2 is AVAILABLE): tests",
         "G-4 milestone AVAILABLE (waits for count(type=RESULT) >= 2 and no_open_debates()): beta",

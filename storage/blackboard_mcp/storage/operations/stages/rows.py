@@ -111,7 +111,7 @@ def values(no: int, found: Sequence[StageRow]) -> Steps[tuple[Stage, ...]]:
     parents = yield from find_stages(no, {row.parent for row in found if row.parent})
     inside: dict[int, list[StageRow]] = {}
     for row in found:
-        if row.parent and row.state not in STAGE_OVER and row.needed:
+        if row.parent and row.state not in STAGE_OVER:
             inside.setdefault(row.parent, []).append(row)
     return tuple(
         _value(row, parents.get(row.parent), tasks.get(row.number, ()), inside.get(row.number, ()))
@@ -159,10 +159,10 @@ def _why(
             return f"FAULTED in it: {_listed(map(task_id, faulted))}"
         case StageState.ACTIVE:
             waits: list[Any] = [task_id(number) for number, _, required in tasks if required]
-            waits += [child.id for child in inside]
-            if not waits and not row.autocomplete:
-                waits = [task_id(number) for number, _, _ in tasks]
-            return f"waits for {_listed(waits)}" if waits else ""
+            waits += [child.id for child in inside if child.needed]
+            if not waits:
+                waits = [*(task_id(number) for number, _, _ in tasks), *(child.id for child in inside)]
+            return f"waits for {_listed(waits) if waits else 'its first task'}"
     return row.why
 
 

@@ -85,7 +85,7 @@ class StageTests:
             [NewStage("survey"), NewStage("build", entry="done(G-1)"), NewStage("tests", parent=-2)],
         )
         assert [(one.id, one.parent, str(one.state), one.why) for one in made.stages] == [
-            ("G-1", 0, "ACTIVE", ""),
+            ("G-1", 0, "ACTIVE", "waits for its first task"),
             ("G-2", 0, "AVAILABLE", "waits for done(G-1)"),
             ("G-3", 2, "AVAILABLE", "G-2 is AVAILABLE"),
         ]
