@@ -1,0 +1,91 @@
+"""The statements and transactions that frequent calls run: exact numbers, so that a new one is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.server.compose import installation
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.operations.ledger.rows import Steps
+from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+
+
+class Cost:
+    """Counts the read and write transactions of every engine, and the statements in them."""
+
+    def __init__(self) -> None:
+        self.reads = self.writes = self.statements = 0
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        """Counts from now on."""
+        read, write = SqliteEngine.read, SqliteEngine.write
+
+        async def counted_read(engine: SqliteEngine, operation: Operation[T]) -> T:
+            self.reads += 1
+            return await read(engine, lambda: self._counted(operation))
+
+        async def counted_write(engine: SqliteEngine, operation: Operation[T]) -> T:
+            self.writes += 1
+            return await write(engine, lambda: self._counted(operation))
+
+        patch.setattr(SqliteEngine, "read", counted_read)
+        patch.setattr(SqliteEngine, "write", counted_write)
+
+    def _counted(self, operation: Operation[T]) -> Steps[T]:
+        steps = operation()
+        try:
+            statement = next(steps)
+            while True:
+                self.statements += 1
+                statement = steps.send((yield statement))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def of(self, call: Callable[[], Awaitable[Any]]) -> tuple[int, int, int]:
+        """Returns the read transactions, the write transactions and the statements of a call."""
+        before = self.reads, self.writes, self.statements
+        await call()
+        return self.reads - before[0], self.writes - before[1], self.statements - before[2]
+
+
+@pytest.fixture
+async def board(tmp_path: Path) -> AsyncIterator[Blackboard]:
+    """A board of 60 facts by alice and a question by bob."""
+    settings = Settings(data=tmp_path, synchronous="NORMAL")
+    async with installation(settings, eager_index=False, background=False) as opened:
+        facts = [PostFields(text=f"Fact {n}.", type="FACT") for n in range(60)]
+        await opened.blackboard.post("alice", None, facts)
+        await opened.blackboard.post("bob", None, [PostFields(text="Which port?", type="QUESTION")])
+        yield opened.blackboard
+
+
+@pytest.fixture
+def cost(board: Blackboard, monkeypatch: pytest.MonkeyPatch) -> Cost:
+    cost = Cost()
+    cost.watch(monkeypatch)
+    return cost
+
+
+async def test_a_view_keeps_its_cost(board: Blackboard, cost: Cost) -> None:
+    assert await cost.of(lambda: board.view("erin", None)) == (2, 0, 42)
+
+
+async def test_a_read_by_id_costs_the_same_for_one_item_and_for_three(board: Blackboard, cost: Cost) -> None:
+    assert await cost.of(lambda: board.read("erin", None, ["F-7"], [])) == (3, 0, 22)
+    assert await cost.of(lambda: board.read("erin", None, ["F-7", "F-8", "F-9"], [])) == (3, 0, 22)
+
+
+async def test_a_plain_a_replying_and_a_keyed_post_keep_their_costs(board: Blackboard, cost: Cost) -> None:
+    plain = PostFields(text="A note.", type="LOG")
+    assert await cost.of(lambda: board.post("alice", None, [plain])) == (0, 1, 15)
+    reply = PostFields(text="Port 80.", type="REPLY", edges={"replies_to": ["Q-61"]})
+    assert await cost.of(lambda: board.post("alice", None, [reply])) == (2, 1, 62)
+    keyed = PostFields(text="A value.", type="FACT", key="port:http")
+    assert await cost.of(lambda: board.post("alice", None, [keyed])) == (0, 1, 21)
