@@ -260,7 +260,8 @@ def good(wire: Any, tool: str, arguments: str) -> dict[str, Any]:
 def whole(data: Path) -> None:
     """Checks that the database is sound, every log is gapless, and boards are what their logs say."""
     with closing(sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)) as database:
-        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        told = database.execute("PRAGMA integrity_check").fetchall()
+        assert told == [("ok",)], told
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         gaps = database.execute(
             "SELECT id, b.seq, count(e.seq), max(e.seq) FROM board AS b LEFT JOIN event AS e ON e.board = b.no "

@@ -151,7 +151,7 @@ async def test_constraints_and_hot_issues_never_leave_and_stand_verbatim_in_ever
     for _ in range(3):
         await flood(bob)
         await small.settled()
-        for budget in (120, 400, 1_500):
+        for budget in (140, 400, 1_500):
             view = await alice.say("read", budget=budget)
             assert "constraint 1: Core rule." in view
             assert "> Never open the valve.\n> Not even on Sundays." in view
