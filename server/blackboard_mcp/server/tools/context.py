@@ -38,6 +38,7 @@ class ContextTool:
             description="Before you begin: rules, hot issues, decisions, dead ends, your work, what matters for query.",
             needs=TOOLS["get_context"],
             output=lambda: rule_wire.ContextAnswer,
+            read_only=True,
         )
 
     async def get_context(
