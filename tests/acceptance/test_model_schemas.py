@@ -52,7 +52,7 @@ def check_what_strict_schemas_cannot_say(tools: list[Tool]) -> None:
 def check_titles_and_hints(tools: list[Tool]) -> None:
     assert all(tool.title for tool in tools)
     reading = {tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint}
-    assert reading == {PREFIX + name for name in ("read", "query", "wait")}
+    assert reading == {PREFIX + name for name in ("read", "query", "wait", "get_context")}
 
 
 TEXT: dict[str, Any] = {"type": "string"}
