@@ -187,6 +187,8 @@ APART = frozenset(
 )
 """Types of events that are news only to the agents they concern, like posts made to somebody by a request."""
 
+BEGUN = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
+"""Events that are shown with the beginning of the version that they are about."""
 LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED, EventType.ITEM_SUPERSEDED})
 """Types of events by which items leave working memory without anybody's request."""
 

@@ -11,6 +11,7 @@ from .debates import Obligation
 from .events import Event
 from .guard import Protection
 from .items import Item
+from .sightings import Readership
 from .values import dataclass
 
 if TYPE_CHECKING:
@@ -84,3 +85,5 @@ class Explained:
     seq: int
     attention: Attention
     outlook: PassOutlook | None = None
+    readers: Mapping[int, Readership] = field(default_factory=dict)
+    """Who was shown the items, by item number; for explanations of items by name."""

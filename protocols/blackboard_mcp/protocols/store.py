@@ -68,6 +68,7 @@ from .pruning import Decide, PassOutcome, Reaching
 from .retention import Forgettable, Retention
 from .rules import RuleBook
 from .runs import RunStore
+from .sightings import Readership, Sighting
 from .stages import StageStore
 from .summary_store import SummaryStore
 from .tokens import Count
@@ -326,15 +327,26 @@ class BoardStore(
         seen: Mapping[str, datetime],
         reads: Mapping[int, tuple[int, datetime]],
         shown: Mapping[str, int] | None = None,
+        sightings: Iterable[Sighting] = (),
     ) -> None:
-        """Records when agents were active, which items were read, and what agents were shown.
+        """Records when agents were active, which items were read, what agents were shown, and who was shown each item.
 
         `seen` maps agents to their last activity. `reads` maps item numbers to a number of reads and the last one.
-        `shown` maps agents to the sequence, or the `Look`, up to which they were shown the board.
+        `shown` maps agents to the sequence, or the `Look`, up to which they were shown the board. `sightings` are
+        joined to those stored; each item keeps those of the `MOST_SIGHTED` agents that were shown it last.
 
         The board itself does not change: no event, no sequence. Reads add up. A `Look` is joined to the stored one; if
         it has very many sequences after its place, the last of these are dropped and hence shown again. Instants only
         move forward. Unknown boards, items, and agents that never did anything on the board are ignored.
+        """
+        ...
+
+    async def readers(
+        self, board: str, agent: str, wanted: Iterable[int], noted: Iterable[Sighting] = ()
+    ) -> dict[int, Readership]:
+        """Returns who was shown each of these items, by number; without those that the agent may not see.
+
+        `noted` are sightings that were not recorded yet. A board that does not exist has no items.
         """
         ...
 

@@ -406,6 +406,16 @@ class WireLeft(_Wire):
     why: str
 
 
+class WireSighting(_Wire):
+    """The first and the last time that an agent was shown an item, and in which kind of answer."""
+
+    agent: str
+    first_at: datetime
+    first_way: str
+    last_at: datetime
+    last_way: str
+
+
 class WireExplanation(_Wire):
     """What protects an item, or what would take it and when, or why it left."""
 
@@ -428,6 +438,12 @@ class WireExplanation(_Wire):
     left: WireLeft | None
     restore: str | None = Field(description="the call that brings an archived item back")
     says: list[str] = Field(description="the same in words")
+    seen: list[WireSighting] = Field(
+        default_factory=list, description="who else was shown it, the last first"
+    )
+    never_seen_by: list[str] = Field(
+        default_factory=list, description="agents of the board that were never shown it"
+    )
 
 
 class ExplainAnswer(_Wire):
@@ -513,6 +529,10 @@ class DebateAnswer(_Wire):
     last_seen: dict[str, datetime] = Field(
         default_factory=dict, description="of `status`: when those who are awaited made their last calls"
     )
+    seen_by_author: dict[str, bool] = Field(
+        default_factory=dict,
+        description="of `status`: whether the author of the debated item was shown each open critique",
+    )
     seq: int
 
 
@@ -536,6 +556,7 @@ def wire_debate(
     tally: Tally | None = None,
     closes: str = "",
     last_seen: Mapping[str, datetime] | None = None,
+    seen_by_author: Mapping[str, bool] | None = None,
 ) -> DebateAnswer:
     """Returns a debate as structured results show it.
 
@@ -589,6 +610,7 @@ def wire_debate(
         author_owner=None if tally is None else tally.author,
         closes=closes,
         last_seen=dict(last_seen or {}),
+        seen_by_author=dict(seen_by_author or {}),
         seq=seq,
     )
 

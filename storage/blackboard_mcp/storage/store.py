@@ -245,6 +245,7 @@ class SqlBoardStore(DebateMethods):
     statistics = reads(reading.statistics)
     agents = reads(reading.agents)
     record_activity = writes(activity.record)
+    readers = reads(activity.readers)
     tags = reads(reading.tags)
     why_left = reads(reading.why_left)
     endorsements = reads(endorsing.listed)

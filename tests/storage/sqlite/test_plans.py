@@ -14,7 +14,7 @@ from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
 
 GROWING = {
     *("item", "item_version", "event", "edge", "debate", "debate_critique", "obligation", "vote"),
-    *("task", "task_after", "task_attempt", "run_turn"),
+    *("task", "task_after", "task_attempt", "run_turn", "sighting"),
     *("idempotency", "finding", "endorsement", "key_part", "outbox"),
 }
 WHOLE = {

@@ -73,7 +73,7 @@ WITHOUT: dict[str, set[str]] = {
         "parts_counted",
         "live_keys_counted",
     },
-    "use: counted for what was read, told to nobody": {"agents_seen", "items_read"},
+    "use: counted for what was read, told to nobody": {"agents_seen", "items_read", "items_sighted"},
     "the log for all who follow it: `Event.visible_to` says to whom each event goes": {"events_whole"},
     "a board whole, as the operator exports and imports it": {
         *("history_private", "history_owners", "history_item", "history_unfinished", "history_debateless"),

@@ -20,8 +20,10 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, Item
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.pruning import CROWDED, reason
+from blackboard_mcp.protocols.sightings import Readership
 
 from ..text.lines import clip, forgotten, item_line, one_line, relative_age
+from .readers import seen_line, wire_sightings
 
 LONGEST = 12
 """Most edges of a chain that are written out; of a longer chain only both ends are shown."""
@@ -58,10 +60,12 @@ def text(explained: Explained, now: datetime) -> str:
     """
     if explained.outlook is not None:
         return _board(explained, explained.outlook)
-    parts = [
-        "\n".join([item_line(explanation.item, now), *lines(explanation, explained, now)])
-        for explanation in explained.explanations
-    ]
+    parts = []
+    for explanation in explained.explanations:
+        item = explanation.item
+        seen = seen_line(item, explained.readers.get(item.number, Readership()), now)
+        said = [item_line(item, now), *lines(explanation, explained, now), *filter(None, [seen])]
+        parts.append("\n".join(said))
     if explained.missing:
         named = ", ".join(one_line(name) for name in explained.missing[:20])
         parts.append(f"not found: {named}")
@@ -310,6 +314,7 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire
         explanation.left,
     )
     names = explanation.names
+    readers = explained.readers.get(item.number, Readership())
     chain = () if protection is None else protection.chain
     return wire.WireExplanation(
         id=item.id,
@@ -343,4 +348,6 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire
         if protection is None and turn is None and not explanation.item.deleted
         else None,
         says=lines(explanation, explained, now),
+        seen=wire_sightings(readers),
+        never_seen_by=list(readers.never),
     )

@@ -21,11 +21,12 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
-from blackboard_mcp.protocols.events import LEFT, QUIET, Event, EventType
+from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.remarks import RemarkKind
+from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..input.posts import PostFields
@@ -53,11 +54,12 @@ from ..text.lines import (
     relative_age,
     word,
 )
-from ..usecases.following import BEGUN, NewsPage
+from ..usecases.following import NewsPage
 from ..usecases.reading import Reading
 from ..usecases.searching import Around, SearchResult
 from . import explanations
 from .events import plainly, taken_back
+from .readers import critiques_line
 from .remarks import edge_lines, remark_lines
 from .versions import version_lines
 
@@ -585,16 +587,18 @@ class Rendering:
         *,
         first: str = "",
         seen: Mapping[str, datetime] | None = None,
+        readers: Mapping[int, Readership] | None = None,
     ) -> str:
         """Returns the state of a debate and what `agent` owes in it, with a footer; the line `first` stands
         above it.
 
         `seen` maps agents to their last calls; where it is given, the answer shows it for those whom the
-        debate waits for.
+        debate waits for. `readers` tells who was shown the critiques without an answer.
         """
         last = "" if seen is None else self.last_seen(awaited(view), seen)
+        read = critiques_line(view, readers or {}, self._clock.now())
         lines = [first] if first else []
-        lines += standing_lines(view, self._tokenizer, agent, last)
+        lines += standing_lines(view, self._tokenizer, agent, last, read)
         return self.with_footer("\n".join(lines), view.seq, view.attention)
 
     def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime]) -> str:

@@ -18,12 +18,14 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.keys import parse_listing
 from blackboard_mcp.protocols.late_models import plan_wire, run_wire, version_wire, wire
+from blackboard_mcp.protocols.sightings import Readership
 from pydantic import Field
 
 from ..access.needs import READS
 from ..answers import statistics as figures
 from ..answers.explanations import wire_explained
 from ..answers.participants import said_of
+from ..answers.readers import seen_line, wire_sightings
 from ..answers.rendering import FOOTER_TOKENS, Rendering
 from ..answers.stages import stage_lines
 from ..answers.tasks import agenda_lines
@@ -180,6 +182,8 @@ class Resources:
             item = reading.found.items[0]
             name = await self._board.board_of(board, caller.agent)
             history = await self._board.store.history(name, caller.agent, item.number)
+            found = await self._board.readers(caller.agent, name, [item.number])
+            readers = found.get(item.number, Readership())
             if json_:
                 said = await self._board.store.endorsements(name, caller.agent, item.number)
                 held = reading.protected.get(item.number)
@@ -194,10 +198,18 @@ class Resources:
                             {"agent": e.agent, "at": e.at.isoformat(), "tags": e.tags, "metadata": e.metadata}
                             for e in said
                         ],
+                        "seen": [one.model_dump(mode="json") for one in wire_sightings(readers)],
+                        "never_seen_by": list(readers.never),
                         "history": [wire.wire_event(e).model_dump(mode="json") for e in history],
                     }
                 )
-            lines = [self._by(reading.board).whole(reading), "", "history, newest first:"]
+            seen = seen_line(item, readers, self._say.now())
+            lines = [
+                self._by(reading.board).whole(reading),
+                *filter(None, [seen]),
+                "",
+                "history, newest first:",
+            ]
             lines += [self._say.event(e, {}) for e in history]
             return "\n".join(lines)
 

@@ -236,14 +236,19 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
     return lines
 
 
-def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "", last_seen: str = "") -> list[str]:
+def standing_lines(
+    view: DebateView, tokenizer: Tokenizer, agent: str = "", last_seen: str = "", read: str = ""
+) -> list[str]:
     """Returns the lines of `debate_lines`, then the votes, what would close the debate, and what the agent
     owes.
 
-    `last_seen` is a line on when the agents it waits for were last seen; empty to leave it out.
+    `last_seen` is a line on when the agents it waits for were last seen, `read` one on whether the author was
+    shown the critiques; empty to leave them out.
     """
     debate = view.debate
     lines = debate_lines(debate, view.items, tokenizer)
+    if read:
+        lines.append(read)
     count = view.tally
     if count.quorum or count.approving or count.rejecting:
         sides = f"for: {_some(count.approving) or 'none'}; against: {_some(count.rejecting) or 'none'}"

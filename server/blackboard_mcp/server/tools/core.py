@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH, Zone
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.late_models import version_wire, wire
+from blackboard_mcp.protocols.sightings import Way
 from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
@@ -268,7 +269,7 @@ class CoreTools:
             if ids or keys:
                 raise InvalidInput("read takes since, or ids and keys, not both.")
             news = await self._board.following.changes_since(agent, board, since, 200)
-            return self._news(caller, news, budget or VIEW_BUDGET)
+            return self._news(caller, news, budget or VIEW_BUDGET, Way.READ)
         if ids or keys:
             reading = await self._board.read(agent, board, ids or [], keys or [])
             found = reading.found
@@ -278,7 +279,9 @@ class CoreTools:
             if caller.reads_text:
                 text, read = self._by(reading.board).reading(reading, budget or ITEMS_BUDGET)
                 told = told if caller.structured else read
-            attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, told)
+            attention = self._board.looks.told(
+                reading.board, agent, found.seq, found.attention, told, Way.READ
+            )
             return Answer(
                 lambda: self._say.with_footer(text, found.seq, attention),
                 lambda: wire.ItemsAnswer(
@@ -460,7 +463,7 @@ class CoreTools:
         others = None
         if caller.reads_text and not news.events and seconds != 0:
             others = await self._board.others_here(news.board, caller.agent)
-        return self._news(caller, news, VIEW_BUDGET, shortened=shortened, others=others)
+        return self._news(caller, news, VIEW_BUDGET, Way.WAIT, shortened=shortened, others=others)
 
     def _by(self, board: str) -> Rendering:
         return self._say.by(self._board.tokenizers.on(board))
@@ -470,6 +473,7 @@ class CoreTools:
         caller: Caller,
         news: NewsPage,
         budget: int,
+        way: Way,
         *,
         shortened: bool = False,
         others: Mapping[str, datetime] | None = None,
@@ -479,6 +483,7 @@ class CoreTools:
         def told(shown: list[int]) -> Attention:
             if caller.structured:
                 shown = [event.seq for event in news.events]
+            self._board.looks.read(news.board, caller.agent, news.events, shown, way)
             return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
 
         if caller.reads_text:

@@ -7,12 +7,15 @@ from typing import Annotated, get_args
 from blackboard_mcp.protocols.answers import (
     DebateView,
 )
+from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
 from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ..access.needs import TOOLS
+from ..answers.readers import by_author
 from ..answers.rendering import Rendering
 from ..input import posts
 from ..input.arguments import UNLISTED
@@ -100,18 +103,28 @@ class DebateTool:
             number = parse_ref(id).number
             item = state.items[number].id if number in state.items else id
             seen = await self._board.last_seen(name, awaited(state)) if op == "status" else None
+            readers = await self._readers(caller.agent, name, state) if op == "status" else {}
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
             say = self._say.by(self._board.tokenizers.on(name))
             return Answer(
-                lambda: say.debate(state, caller.agent, first=first, seen=seen),
+                lambda: say.debate(state, caller.agent, first=first, seen=seen, readers=readers),
                 lambda: wire.wire_debate(
                     *(item, state.debate, state.items, state.seq),
                     tally=state.tally,
                     closes=what_closes(state),
                     last_seen=seen,
+                    seen_by_author={
+                        state.items[n].id: one is not None for n, one in by_author(state, readers).items()
+                    },
                 ),
             )
         return await self._undebated(caller, name, state, op)
+
+    async def _readers(self, agent: str, board: str, view: DebateView) -> dict[int, Readership]:
+        """Returns who was shown the critiques without an answer; nothing for the author of the debated item."""
+        if agent == view.root.author or view.debate.state is not DebateState.OPEN:
+            return {}
+        return await self._board.readers(agent, board, [n for n in view.debate.unanswered if n in view.items])
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
         attention, seq = await self._board.attention(caller.agent, name)

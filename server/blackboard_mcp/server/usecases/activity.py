@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from blackboard_mcp.protocols.answers import Look
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.sightings import Sighting, Way
 from blackboard_mcp.protocols.store import BoardStore
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 5.0
 MAX_NOTED = 20_000
 """Most agents and items recorded between two writes; further ones are ignored."""
+MAX_SIGHTED = 10_000
+"""Most pairs of item and agent recorded between two writes; further ones are ignored."""
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class _Notes:
     seen: dict[str, datetime] = field(default_factory=dict)
     reads: dict[int, tuple[int, datetime]] = field(default_factory=dict)
     shown: dict[str, Look] = field(default_factory=dict)
+    sighted: dict[tuple[int, str], Sighting] = field(default_factory=dict)
 
 
 class Activity:
@@ -40,6 +44,7 @@ class Activity:
         self.clock = clock
         self._boards: dict[str, _Notes] = {}
         self._room = MAX_NOTED
+        self._sights = MAX_SIGHTED
         self._some = asyncio.Event()
 
     def seen(self, board: str, agent: str) -> None:
@@ -71,6 +76,23 @@ class Activity:
         if noted is not None or self._take_room():
             notes.shown[agent] = look if noted is None else noted.joined(look)
 
+    def sighted(self, board: str, agent: str, numbers: Iterable[int], way: Way) -> None:
+        """Records that the agent was shown the items with these numbers now."""
+        noted = self._notes(board).sighted
+        now = self.clock.now()
+        for number in numbers:
+            before = noted.get((number, agent))
+            if before is not None:
+                noted[number, agent] = Sighting(number, agent, before.first_at, before.first_way, now, way)
+            elif self._sights:
+                self._sights -= 1
+                noted[number, agent] = Sighting(number, agent, now, way, now, way)
+
+    def sightings(self, board: str, numbers: Collection[int]) -> list[Sighting]:
+        """Returns the unwritten sightings of these items."""
+        notes = self._boards.get(board)
+        return [] if notes is None else [one for one in notes.sighted.values() if one.item in numbers]
+
     def _notes(self, board: str) -> _Notes:
         self._some.set()
         return self._boards.setdefault(board, _Notes())
@@ -83,14 +105,16 @@ class Activity:
 
     async def flush(self) -> None:
         """Writes all records, in one small transaction for each board."""
-        self._room = MAX_NOTED
+        self._room, self._sights = MAX_NOTED, MAX_SIGHTED
         self._some.clear()
         for board in list(self._boards):
             notes = self._boards.pop(board)
-            if not (notes.seen or notes.reads or notes.shown):
+            if not (notes.seen or notes.reads or notes.shown or notes.sighted):
                 continue
             try:
-                await self._store.record_activity(board, notes.seen, notes.reads, notes.shown)
+                await self._store.record_activity(
+                    board, notes.seen, notes.reads, notes.shown, notes.sighted.values()
+                )
             except BlackboardError as error:
                 logger.warning("use of %s was not recorded: %s", board, error)
 

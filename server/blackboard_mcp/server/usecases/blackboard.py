@@ -40,6 +40,7 @@ from blackboard_mcp.protocols.items import (
     ItemType,
     parse_ref,
 )
+from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
 from cachetools import FIFOCache
@@ -431,15 +432,22 @@ class Blackboard:
         return held, seq, attention
 
     async def attention(
-        self, agent: str, board: str, *, events: Iterable[int] = (), items: Iterable[int] = ()
+        self,
+        agent: str,
+        board: str,
+        *,
+        events: Iterable[int] = (),
+        items: Iterable[int] = (),
+        way: Way | None = None,
     ) -> tuple[Attention, int]:
         """Returns what waits for the agent on an existing board, and the board's sequence.
 
-        `events` (sequences) and `items` (numbers) count as shown to the agent by this call.
+        `events` (sequences) and `items` (numbers) count as shown to the agent by this call, the items in this
+        `way`.
         """
         log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
         left = self.looks.delivered(board, agent, log.seq, log.attention, events)
-        return self.looks.told(board, agent, log.seq, left, items), log.seq
+        return self.looks.told(board, agent, log.seq, left, items, way), log.seq
 
     def deciders_for(self, agent: str) -> tuple[str, ...]:
         """Returns the deciders that the store must ask for a decision by this agent.
@@ -518,13 +526,18 @@ class Blackboard:
             return await self._reader.explain_board(agent, name, [(id_, why) for id_, _, why in leaving])
         return await self._reader.explain(agent, name, ids, keys)
 
+    async def readers(self, agent: str, board: str, numbers: Collection[int]) -> dict[int, Readership]:
+        """Returns who was shown each of these items of an existing board, by number."""
+        return await self._reader.readers(agent, board, numbers)
+
     async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
         """Returns one page of the items that match a query."""
         name = await self.board_of(board, agent)
         page = await self.store.query(name, agent, wanted, look=self.looks.of(name, agent))
         numbers = [item.number for item in page.items]
         self.activity.read(name, numbers)
-        return replace(page, attention=self.looks.told(name, agent, page.seq, page.attention, numbers))
+        attention = self.looks.told(name, agent, page.seq, page.attention, numbers, Way.QUERY)
+        return replace(page, attention=attention)
 
     async def search(
         self,
@@ -566,11 +579,12 @@ class Blackboard:
                 self.pruner.kick(name)
             by_number = {item.number: item for item in back.items}
             items = tuple(by_number[item.number] for item in found.items)
-            attention = self.looks.told(name, agent, back.seq, back.attention, by_number)
+            attention = self.looks.told(name, agent, back.seq, back.attention, by_number, Way.SEARCH)
             return replace(found, items=items, seq=back.seq), attention, back.seq
         log = await self.store.log(name, agent, _END, 1, look=look)
         numbers = [item.number for item in found.items]
-        return found, self.looks.told(name, agent, log.seq, log.attention, numbers), log.seq
+        attention = self.looks.told(name, agent, log.seq, log.attention, numbers, Way.SEARCH)
+        return found, attention, log.seq
 
     async def _restored_before(
         self, agent: str, board: str, once: Once | None, *, neighbours: bool

@@ -11,6 +11,7 @@ from itertools import chain, zip_longest
 from blackboard_mcp.protocols.agenda import TaskState
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.posts import check_text
@@ -94,5 +95,5 @@ class Contexts:
             for id_, part in context.entries
             if part not in ("yours",) and id_[:2] != "T-"
         ]
-        attention, seq = await self._board.attention(agent, name, items=shown)
+        attention, seq = await self._board.attention(agent, name, items=shown, way=Way.CONTEXT)
         return Given(context, book.revision, seq, attention)

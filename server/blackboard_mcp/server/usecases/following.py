@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Log, Look, Subscription
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
-from blackboard_mcp.protocols.events import LEFT, Event, EventType
+from blackboard_mcp.protocols.events import BEGUN, LEFT, Event
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.matching import Matcher, matcher
@@ -44,8 +44,6 @@ call.
 _USE_SECONDS: Final = 3_600.0
 """Seconds between two records that a subscription is in use."""
 
-BEGUN: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
-"""Events that are shown with the beginning of the version that they are about."""
 _MOST_TOLD: Final = 100
 """Most versions whose beginnings are read for one answer; its text has no room for more."""
 _MOST_LEFT: Final = 200

@@ -32,6 +32,7 @@ from blackboard_mcp.protocols.groups import (
     group_filter,
 )
 from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -218,7 +219,9 @@ class Consumers:
         try:
             events = [delivery.event for delivery in taken.deliveries]
             texts = await self._texts(name, agent, events)
-            attention, seq = await self._board.attention(agent, name, events=[event.seq for event in events])
+            given = [event.seq for event in events]
+            attention, seq = await self._board.attention(agent, name, events=given)
+            self._board.looks.read(name, agent, events, given, Way.CONSUME)
         except (asyncio.CancelledError, BlackboardError):
             if once is None:
                 self._later(self._give_back(name, agent, group, taken))

@@ -14,10 +14,11 @@ from typing import Final
 
 from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Look, Snapshot
 from blackboard_mcp.protocols.errors import BlackboardError, Refused
-from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.events import BEGUN, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
 from cachetools import FIFOCache
 
@@ -43,14 +44,23 @@ class Looks:
         return self._seen.get((board, agent), _NOTHING)
 
     def told(
-        self, board: str, agent: str, seq: int, attention: Attention, items: Iterable[int] = ()
+        self,
+        board: str,
+        agent: str,
+        seq: int,
+        attention: Attention,
+        items: Iterable[int] = (),
+        way: Way | None = None,
     ) -> Attention:
         """Records an answer as of `seq` with `items` by number, and returns what the agent has still not been
         shown.
 
-        Everything up to the first thing not shown is then kept as a single sequence.
+        Everything up to the first thing not shown is then kept as a single sequence. With a `way` the items
+        count as shown to the agent in that way.
         """
         shown = {number for number in items if number}
+        if way is not None and shown:
+            self._activity.sighted(board, agent, shown, way)
         return self._saw(
             board, agent, seq, attention, {at for at, number in attention.fresh if number in shown}
         )
@@ -63,6 +73,20 @@ class Looks:
         """
         return self._saw(board, agent, seq, attention, set(events))
 
+    def read(self, board: str, agent: str, events: Iterable[Event], shown: Iterable[int], way: Way) -> None:
+        """Records that the agent was shown the beginnings of the texts that `events` began.
+
+        Only the events at the sequences `shown` count.
+        """
+        delivered = set(shown)
+        begun = {
+            parse_ref(event.item).number
+            for event in events
+            if event.item is not None and event.event in BEGUN and event.seq in delivered
+        }
+        if begun:
+            self._activity.sighted(board, agent, begun, way)
+
     def viewed(self, snapshot: Snapshot, agent: str, view: View) -> Attention:
         """Records that the agent was shown a view, and returns what it has still not been shown.
 
@@ -74,7 +98,9 @@ class Looks:
         board, attention = snapshot.board, snapshot.attention
         if snapshot.look.is_of_newcomer and attention.unseen >= MOST_UNSEEN:
             attention = Attention(attention.owed, (), board.seq)
-        texts = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts, *view.folded)}
+        read = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts)}
+        self._activity.sighted(board.id, agent, read, Way.VIEW)
+        texts = read | {parse_ref(id_).number for id_ in view.folded}
         named = {parse_ref(id_).number for id_ in view.stubs}
         told = [
             event.seq

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.explain import Explained, PassOutlook
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FALLEN, Item, Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
+from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
 
@@ -99,9 +100,17 @@ class ItemReader:
             unread += found.missing
         explained = await self._store.explain(board, agent, numbers, look=self._looks.of(board, agent))
         shown = [explanation.item.number for explanation in explained.explanations]
-        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
+        readers = await self.readers(agent, board, shown)
+        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown, Way.EXPLAIN)
         missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
-        return replace(explained, missing=missing, attention=attention)
+        return replace(explained, missing=missing, attention=attention, readers=readers)
+
+    async def readers(self, agent: str, board: str, numbers: Collection[int]) -> dict[int, Readership]:
+        """Returns who was shown each of these items, by number; without those that the agent may not see."""
+        if not numbers:
+            return {}
+        noted = self._activity.sightings(board, numbers)
+        return await self._store.readers(board, agent, numbers, noted)
 
     async def explain_board(self, agent: str, board: str, leaving: Sequence[tuple[str, str]]) -> Explained:
         """Returns which items of the board would leave first, and which are protected and why.
@@ -119,7 +128,7 @@ class ItemReader:
         numbers = [parse_ref(id_).number for id_, _ in first] + held[: MAX_EXPLAINED - len(first)]
         explained = await self._store.explain(board, agent, list(dict.fromkeys(numbers)), look=look)
         shown = [explanation.item.number for explanation in explained.explanations]
-        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
+        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown, Way.EXPLAIN)
         outlook = PassOutlook(figures.protected_items, figures.protected_tokens, tuple(first))
         return replace(explained, attention=attention, outlook=outlook)
 

@@ -29,6 +29,7 @@ from blackboard_mcp.protocols.asking import (
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -401,7 +402,9 @@ class Messaging:
         """Returns what waits for the agent, and the board's sequence; `items` count as shown to it by this
         call.
         """
-        return await self._board.attention(agent, await self._board.board_of(board, agent), items=items)
+        return await self._board.attention(
+            agent, await self._board.board_of(board, agent), items=items, way=Way.REQUEST
+        )
 
     @staticmethod
     def _check(text: str, most: int, what: str) -> None:

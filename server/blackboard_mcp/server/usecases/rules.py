@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
 from blackboard_mcp.protocols.rules import BOARD, MAX_SCOPE, RuleBook, Strength, bounds_of
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.capture import candidates
@@ -63,7 +64,10 @@ class Rules:
         page = await self._board.store.query(name, agent, wanted)
         found = [proposal for item in page.items if (proposal := _proposal(item)) is not None]
         attention, seq = await self._board.attention(
-            agent, name, items=[*(rule.number for rule in book.rules), *(item.number for item in page.items)]
+            agent,
+            name,
+            items=[*(rule.number for rule in book.rules), *(item.number for item in page.items)],
+            way=Way.RULES,
         )
         return Ruled(book, tuple(found), seq, attention, tuple(written))
 

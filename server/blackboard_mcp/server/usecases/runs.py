@@ -31,6 +31,7 @@ from blackboard_mcp.protocols.runs import (
     Usage,
 )
 from blackboard_mcp.protocols.runs import Final as Finalized
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.strategies import COORDINATOR
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -272,7 +273,9 @@ class Runs:
         shown = [] if run is None or turn is None else _numbers([run.problem, *(one.item for one in said)])
         posted = [] if done is None else [item.number for item in done.items]
         given = [] if turn is None else [turn.lease]
-        attention, seq = await self._board.attention(agent, board, events=given, items=[*shown, *posted])
+        attention, seq = await self._board.attention(
+            agent, board, events=given, items=[*shown, *posted], way=Way.TURN
+        )
         if run is None:
             return Standing(None, agent, seq, attention)
         key = (board, agent)

@@ -300,6 +300,17 @@ TABLES: tuple[Table, ...] = (
         private=True,
     ),
     Table(
+        "sighting",
+        ColumnRole.TRUTH,
+        ("item", "agent"),
+        {
+            **{"item": ITEM, "agent": TEXT, "first_at": INSTANT, "first_way": TEXT},
+            **{"last_at": INSTANT, "last_way": TEXT},
+        },
+        item="item",
+        private=True,
+    ),
+    Table(
         "agent",
         ColumnRole.TRUTH,
         ("name",),

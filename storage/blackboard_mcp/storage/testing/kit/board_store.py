@@ -46,6 +46,7 @@ from .repeating import RepeatingTests
 from .retracting import RetractionTests
 from .ruling import RuleTests
 from .running import BudgetTests, DecisionTests, FinalTests, RunTests, SealedTests
+from .sighting import SightingTests
 from .staging import ConditionTests, StageTests
 from .storing import StoringTests
 from .subscribing import SubscriptionTests
@@ -96,6 +97,7 @@ class BoardStoreKit(
     AcknowledgingTests,
     UnseenTests,
     UseTests,
+    SightingTests,
     StoringTests,
     PressureTests,
     QuestionTests,

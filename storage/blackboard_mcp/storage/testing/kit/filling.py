@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.answers import Look, Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.runs import Chosen, NewRun
+from blackboard_mcp.protocols.sightings import Sighting
 from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
@@ -67,7 +68,11 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     await at.post("bob", "news")
     await store.move_cursor("main", "dora", kept.id, await at.seq())
     await store.record_activity(
-        "main", {"bob": clock.now()}, {rests.number: (2, clock.now())}, {"bob": Look(7, [9], [11])}
+        "main",
+        {"bob": clock.now()},
+        {rests.number: (2, clock.now())},
+        {"bob": Look(7, [9], [11])},
+        [Sighting(rests.number, "bob", clock.now(), "view", clock.now(), "read")],
     )
     await at.post("alice", "to go", "FACT", key="gone")
     await at.delete("bob", "gone")
