@@ -52,7 +52,8 @@ async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any,
     assert said[1] == "critiques C-2 by bob (not answered), C-3 by bob (not answered)"
     assert said[2] == "outstanding: alice to answer C-2, alice to answer C-3"
     assert said[3] == "watching, asked once every critique is answered: bob"
-    assert said[4].startswith(
+    assert said[4] == "alice was shown C-2 0s ago (query); alice was shown C-3 0s ago (query)"
+    assert said[5].startswith(
         "closes when C-2, C-3 are answered, and then when bob acknowledged: agreed that F-1 stands"
     )
     assert "you owe" not in "".join(said)

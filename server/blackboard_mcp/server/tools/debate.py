@@ -8,6 +8,7 @@ from blackboard_mcp.protocols.answers import (
     DebateView,
 )
 from blackboard_mcp.protocols.debates import DebateState
+from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.sightings import Readership
@@ -121,8 +122,11 @@ class DebateTool:
         return await self._undebated(caller, name, state, op)
 
     async def _readers(self, agent: str, board: str, view: DebateView) -> dict[int, Readership]:
-        """Returns who was shown the critiques without an answer; nothing for the author of the debated item."""
-        if agent == view.root.author or view.debate.state is not DebateState.OPEN:
+        """Returns who was shown the critiques without an answer.
+
+        Returns nothing for the author of the debated item, and where the server is its author.
+        """
+        if view.root.author in (agent, SYSTEM) or view.debate.state is not DebateState.OPEN:
             return {}
         return await self._board.readers(agent, board, [n for n in view.debate.unanswered if n in view.items])
 
