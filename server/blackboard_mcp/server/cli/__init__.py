@@ -46,6 +46,7 @@ _COMMANDS = {
     "boards": ("steering", "List the boards."),
     "agents": ("steering", "List the agents of a board."),
     "hook": ("hook", "Answer a hook of Claude Code or Gemini CLI from a board."),
+    "intake": ("intake", "Hand over what happened in an agent's client."),
     "policies": ("policies", "Say which policies are in force on a board."),
     "members": ("members", "List the roles that a board gives agents, or change them."),
     "prune": ("maintain", "Run a pruning pass, or say what it would move."),

@@ -75,6 +75,16 @@ _STOP_SECONDS = 3.0
     help="Strategies of your own that runs may name, joined by commas. They are imported and run.",
 )
 @click.option(
+    "--secrets",
+    type=click.Choice(["mask", "refuse"]),
+    help="What becomes of passwords, keys and tokens in what clients hand over (default mask).",
+)
+@click.option(
+    "--secret-patterns",
+    metavar="REGEXES",
+    help="Regular expressions for secrets of your own, joined by commas; a list in the file may hold commas.",
+)
+@click.option(
     "--board-settings", metavar="JSON", help='Settings of boards created from now on, say {"ceiling": 3}.'
 )
 @click.option("--synchronous", type=click.Choice(["FULL", "NORMAL"]), help="How hard a commit is synced.")
@@ -227,7 +237,9 @@ async def serve_http(settings: Settings) -> None:
     from ..http.events import EventStreams
     from ..http.exposure import check_exposure, check_folder, networks_of, tls_of
     from ..http.front import FrontPage
+    from ..http.intake import IntakeRoute
     from ..http.run import serve_http as run
+    from ..input.secrets import Secrets
 
     tls = tls_of(settings.tls_cert, settings.tls_key)
     proxies = networks_of(settings.behind_proxy)
@@ -245,6 +257,7 @@ async def serve_http(settings: Settings) -> None:
         server = compose.build_server(opened)
         events = EventStreams(opened.blackboard, limits=settings.limits)
         server.on_close(events.close)
+        intake = IntakeRoute(opened.blackboard, Secrets(settings.secrets, settings.secret_patterns))
 
         def ready(url: str) -> None:
             _started()
@@ -266,7 +279,7 @@ async def serve_http(settings: Settings) -> None:
             settings.port,
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
-            routes=[FrontPage(opened.blackboard.rights.readable).route(), events.route()],
+            routes=[FrontPage(opened.blackboard.rights.readable).route(), events.route(), intake.route()],
             lifespan=lifespan,
             on_ready=ready,
             tls=tls,

@@ -48,7 +48,7 @@ class Target:
             return
         from ..board import BoardClient
 
-        token = self._token()
+        token = self.access_token()
         agent = self.agent or ("" if token else OPERATOR)
         client = BoardClient.connect(
             self.url, agent=agent, name=self.board or "main", token=token, patience=_PATIENCE
@@ -73,7 +73,7 @@ class Target:
             opened.blackboard.tokenizers.see(await opened.store.find_board(settings.board))
             yield Board.within(opened, agent=self.agent or settings.agent or OPERATOR, name=settings.board)
 
-    def _token(self) -> str | None:
+    def access_token(self) -> str | None:
         """Returns the access token from the file, else from the environment, or `None`."""
         if self.token_file is None:
             return os.environ.get("BLACKBOARD_TOKEN") or None

@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.values import dataclass
 
 from ..access.registry import AccessPolicies
 from ..access.tables import AccessTable, access_tables, named_classes
+from ..input.secrets import MASK, REFUSE, check_patterns
 from ..limits.limits import Limits, limits_of
 from ..pruning.policies import Policies
 from .boards import check_settings
@@ -53,6 +54,8 @@ class Settings:
     access: tuple[AccessTable, ...] = ()
     protocol: tuple[str, ...] = ()
     strategy: tuple[str, ...] = ()
+    secrets: str = "mask"
+    secret_patterns: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None
@@ -121,6 +124,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "structured": ("ask", "always"),
     "auth": ("auto", "token"),
     "synchronous": ("FULL", "NORMAL"),
+    "secrets": (MASK, REFUSE),
     "embedder": ("wordllama", "openai", "none"),
     "summariser": SUMMARISERS,
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
@@ -143,6 +147,7 @@ _LISTS = frozenset(
         "validator",
         "protocol",
         "strategy",
+        "secret_patterns",
         "behind_proxy",
         "allowed_hosts",
         "allowed_origins",
@@ -236,6 +241,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
             raise InvalidInput(f"{where} must be a list of texts, or texts joined by commas.")
         names = tuple(v.strip() for v in listed if v.strip())
+        if key == "secret_patterns":
+            check_patterns(names, where)
         if key in _AGENTS:
             names = tuple(dict.fromkeys(_named(key, name, where) for name in names))
         return _tool_sets(names, where) if key == "tools" else names

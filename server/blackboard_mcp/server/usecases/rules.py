@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Action
-from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.answers import Attention, Page
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.grants import GRANTED
@@ -60,9 +60,8 @@ class Rules:
         """Returns the rules in force and the open proposals; the agent has then seen the rules."""
         name = await self._board.board_of(board, agent)
         book = await self._board.rules.shown(name, agent)
-        wanted = ItemQuery(types=(ItemType.PLAN,), statuses=(Status.ACTIVE,), tags=(PROPOSED,), limit=_MOST)
-        page = await self._board.store.query(name, agent, wanted)
-        found = [proposal for item in page.items if (proposal := _proposal(item)) is not None]
+        page = await self._proposals(agent, name)
+        found = _proposals_of(page)
         attention, seq = await self._board.attention(
             agent,
             name,
@@ -114,6 +113,26 @@ class Rules:
             if once_key is not None or _plain(found.text) not in known
         ]
         return await self._write(agent, board, posts, once_key) if posts else now
+
+    async def collect(self, agent: str, board: str, message: str) -> list[str]:
+        """Proposes rules as `capture` does, and returns the ids of the new proposals; the agent is shown nothing."""
+        book = await self._board.store.rules(board, agent)
+        page = await self._proposals(agent, board)
+        texts = [*(rule.text for rule in book.rules), *(one.text for one in _proposals_of(page))]
+        known = set(map(_plain, texts))
+        posts = [
+            _proposed(found.text, {"strength": str(found.strength), "scope": BOARD}, None)
+            for found in candidates(message)
+            if _plain(found.text) not in known
+        ]
+        if not posts:
+            return []
+        posted = await self._board.post(agent, board, posts, ruling=True)
+        return [item.id for item in posted.items]
+
+    async def _proposals(self, agent: str, board: str) -> Page:
+        wanted = ItemQuery(types=(ItemType.PLAN,), statuses=(Status.ACTIVE,), tags=(PROPOSED,), limit=_MOST)
+        return await self._board.store.query(board, agent, wanted)
 
     async def confirm(
         self, agent: str, board: str | None, ids: Sequence[str], *, once_key: str | None = None
@@ -258,6 +277,10 @@ def _proposal(item: Item) -> Proposal | None:
     strength, scope = bounds_of(item.metadata)
     text = item.text.removeprefix(_LEAD)
     return Proposal(name, text, strength, scope, item.author, replaces if isinstance(replaces, str) else None)
+
+
+def _proposals_of(page: Page) -> list[Proposal]:
+    return [proposal for item in page.items if (proposal := _proposal(item)) is not None]
 
 
 def _is_ours(item: Item) -> bool:

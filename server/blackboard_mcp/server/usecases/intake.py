@@ -1,0 +1,182 @@
+"""Intake: what happened in an agent's client becomes LOG items, proposed rules and hot issues, each line once.
+
+Nothing here knows MCP, HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict
+from blackboard_mcp.protocols.values import dataclass
+
+from ..input.capture import MAX_MESSAGE
+from ..input.intake import Line
+from ..input.posts import PostFields, check_agent, digest
+from ..input.secrets import Secrets
+from .blackboard import Blackboard
+from .results import Results
+from .rules import Rules
+
+_TAG: Final = "intake"
+_ISSUE: Final = 300
+"""Most characters of a failing result that its hot issue shows, which is in every view."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What came of a hand-over: ids of LOG items, of proposed rules, and of hot issues that failed or passed.
+
+    `repeated` counts the lines that were handed over before, `masked` the secrets that were taken out.
+    """
+
+    board: str
+    items: tuple[str, ...]
+    proposed: tuple[str, ...]
+    issues: tuple[str, ...]
+    repeated: int
+    masked: int
+    seq: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as a JSON object."""
+        return asdict(self)
+
+
+class Intake:
+    """The use case of a client that hands over what its agent and user did. `secrets` says what is kept from boards."""
+
+    def __init__(self, board: Blackboard, secrets: Secrets) -> None:
+        self._board = board
+        self._secrets = secrets
+        self._rules = Rules(board)
+        self._results = Results(board)
+        self._gates: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def hand_over(self, agent: str, board: str | None, lines: Sequence[Line]) -> HandedOver:
+        """Writes the lines in order. A line that was written before adds nothing.
+
+        Raises:
+            Refused: a limit, right or rule forbids a line, or it holds a secret. The lines before it were written.
+        """
+        check_agent(agent)
+        cleaned = [self._clean(place, line) for place, line in enumerate(lines, 1)]
+        name = await self._board.board_of(board, agent)
+        items: list[str] = []
+        proposed: list[str] = []
+        issues: list[str] = []
+        gate = self._gates.setdefault((name, agent), asyncio.Lock())
+        async with gate:
+            for place, (line, _) in enumerate(cleaned, 1):
+                try:
+                    item = await self._write(agent, name, line, proposed, issues)
+                except BlackboardError as error:
+                    raise _at(place, line, error) from None
+                items += [] if item is None else [item]
+        found = await self._board.board(agent, name)
+        return HandedOver(
+            name,
+            tuple(items),
+            tuple(proposed),
+            tuple(dict.fromkeys(issues)),
+            len(lines) - len(items),
+            sum(masked for _, masked in cleaned),
+            found.seq,
+        )
+
+    def _clean(self, place: int, line: Line) -> tuple[Line, int]:
+        """Returns the line without secrets, and their number.
+
+        Raises:
+            Refused: it holds one, and the operator has such lines refused.
+        """
+        said: dict[str, str] = {}
+        masked = 0
+        for field in ("text", "thread", "tool", "subject"):
+            text = getattr(line, field)
+            if text is not None:
+                try:
+                    said[field], found = self._secrets.checked(text)
+                except BlackboardError as error:
+                    words = f"Line {place}: {error.message} No line of this hand-over was written."
+                    raise type(error)(words, line=place) from None
+                masked += found
+        return (line.model_copy(update=said) if masked else line), masked
+
+    async def _write(
+        self, agent: str, board: str, line: Line, proposed: list[str], issues: list[str]
+    ) -> str | None:
+        """Writes one line and returns the id of its LOG item; `None` if that was written before.
+
+        The LOG item comes last, because it says that the line is done.
+        """
+        root = None if line.thread is None else await self._root(agent, board, line.thread)
+        fields = _log(line, root)
+        key = f"{_TAG} {line.id}"
+        if await self._board.store.recall(board, agent, Once(key, digest([fields]))) is not None:
+            return None
+        if line.kind == "message":
+            proposed += await self._rules.collect(agent, board, line.text[:MAX_MESSAGE])
+        elif line.kind == "result" and line.tool is not None:
+            text = " ".join(line.text.split())
+            text = text if len(text) <= _ISSUE else f"{text[: _ISSUE - 1]}…"
+            done = await self._results.report(
+                agent, board, line.tool, line.subject or "", ok=line.ok is True, text=text
+            )
+            issues += [] if done.item is None else [done.item.id]
+        posted = await self._board.post(agent, board, [fields], key)
+        return posted.items[0].id
+
+    async def _root(self, agent: str, board: str, thread: str) -> str:
+        """Returns the id of the item that the agent's thread hangs on, after making it if there is none."""
+        named = hashlib.sha256(f"{agent}\0{thread}".encode()).hexdigest()[:16]
+        key = f"{_TAG}:{named}"
+        text = f"Handed over by {agent}'s client: {thread}"
+        for version in (0, None):
+            found = await self._board.store.read(board, agent, [], [key])
+            if found.items and not found.items[0].deleted:
+                return found.items[0].id
+            fields = PostFields(
+                text=text, type="LOG", key=key, tags=[_TAG], expected_version=None if found.items else version
+            )
+            try:
+                return (await self._board.post(agent, board, [fields])).items[0].id
+            except Conflict:  # another process made it meanwhile
+                continue
+        raise Conflict(f"The thread {thread} changes too fast. Nothing of this line was written; try again.")
+
+
+def _log(line: Line, root: str | None) -> PostFields:
+    match line.kind:
+        case "message":
+            said = "user"
+        case "call":
+            said = f"calls {line.tool}"
+        case _:
+            said = f"{line.tool} {'ok' if line.ok else 'failed'}" + (
+                f" for {line.subject}" if line.subject else ""
+            )
+    about = {"id": line.id, "kind": line.kind, "tool": line.tool, "ok": line.ok, "subject": line.subject}
+    return PostFields(
+        text=f"{said}: {line.text}",
+        type="LOG",
+        tags=[_TAG, line.kind],
+        edges=None if root is None else {"replies_to": [root]},
+        metadata={_TAG: {name: value for name, value in about.items() if value is not None}},
+    )
+
+
+def _at(place: int, line: Line, error: BlackboardError) -> BlackboardError:
+    """Returns the error with the place of its line, and what became of the others."""
+    before = f" The {place - 1} before it were taken." if place > 1 else ""
+    words = (
+        f"Line {place} ({line.id[:40]}): {error.message}{before} Handing all over again adds nothing twice."
+    )
+    return type(error)(words, **{**error.facts, "line": place})

@@ -1,0 +1,220 @@
+"""The intake over a real socket: what clients hand over becomes items, proposals and hot issues, each line once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import boards
+import httpx2
+import pytest
+from blackboard_mcp.server import compose
+from blackboard_mcp.server.http.intake import IntakeRoute
+from blackboard_mcp.server.http.run import serve_http
+from blackboard_mcp.server.input.secrets import Secrets
+from blackboard_mcp.server.limits.limits import Limits
+from patience import PATIENCE
+
+board, mode = boards.board, boards.mode
+
+KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
+MESSAGE = {"id": "m1", "kind": "message", "text": "Never commit to main. How are you?", "thread": "s1"}
+CALL = {"id": "c1", "kind": "call", "tool": "pytest", "text": "pytest -q", "thread": "s1"}
+FAILED = {"id": "r1", "kind": "result", "tool": "pytest", "ok": False, "text": "2 failed", "subject": "src"}
+
+
+class Site:
+    def __init__(self, http: httpx2.AsyncClient, there: Any) -> None:
+        self.http, self.boards = http, there
+
+    async def send(self, *lines: Any, agent: str = "ben", **more: Any) -> httpx2.Response:
+        body = more.pop("body", "\n".join(json.dumps(line) for line in lines))
+        headers = {"X-Blackboard-Agent": agent} if agent else {}
+        return await self.http.post("/intake", content=body, headers=headers, params=more)
+
+    async def hand_over(self, *lines: Any, **more: Any) -> Any:
+        answer = await self.send(*lines, **more)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def refused(self, *lines: Any, **more: Any) -> tuple[int, str, str]:
+        answer = await self.send(*lines, **more)
+        told = answer.json()
+        return answer.status_code, told["error"], told["message"]
+
+
+@asynccontextmanager
+async def serve(
+    there: Any, secrets: Secrets | None = None, limits: Limits | None = None
+) -> AsyncIterator[Site]:
+    server = compose.build_server(there.opened)
+    if limits is not None:
+        server.limits = limits
+        there.opened.blackboard.limit(limits)
+    route = IntakeRoute(there.opened.blackboard, secrets or Secrets()).route()
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    task = asyncio.create_task(
+        serve_http(server, port=0, routes=[route], on_ready=ready.set_result, stop=stop)
+    )
+    url = await asyncio.wait_for(ready, PATIENCE)
+    async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE) as http:
+        try:
+            yield Site(http, there)
+        finally:
+            stop.set()
+            await asyncio.wait_for(task, PATIENCE)
+
+
+@pytest.fixture
+def site(board: Any) -> Callable[..., AbstractAsyncContextManager[Site]]:
+    return partial(serve, board)
+
+
+Open = Callable[..., AbstractAsyncContextManager[Site]]
+
+
+async def test_lines_become_items_proposals_and_hot_issues_of_the_agent(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("hello")
+        told = await there.hand_over(MESSAGE, CALL, FAILED)
+        items = [await alice.item(id_) for id_ in told["items"]]
+        assert [item["text"] for item in items] == [
+            "user: Never commit to main. How are you?",
+            "calls pytest: pytest -q",
+            "pytest failed for src: 2 failed",
+        ]
+        assert {(item["type"], item["author"]) for item in items} == {("LOG", "ben")}
+        assert items[0]["thread"] == items[1]["thread"] != items[2]["thread"]
+        (proposed,) = [await alice.item(id_) for id_ in told["proposed"]]
+        assert (proposed["type"], proposed["text"]) == ("PLAN", "Proposed rule: Never commit to main.")
+        (issue,) = [await alice.item(id_) for id_ in told["issues"]]
+        assert (issue["type"], issue["status"]) == ("HOT_ISSUE", "ACTIVE")
+        assert issue["text"] == "pytest fails for src: 2 failed"
+        assert (told["board"], told["repeated"], told["masked"]) == ("main", 0, 0)
+        passed = {**FAILED, "id": "r2", "ok": True, "text": "all passed"}
+        assert (await there.hand_over(passed))["issues"] == told["issues"]
+        assert (await alice.item(issue["id"]))["status"] == "RESOLVED"
+
+
+async def test_lines_handed_over_again_add_nothing(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        first = await there.hand_over(MESSAGE, CALL, FAILED)
+        await alice.do("post", id=first["proposed"][0], status="RESOLVED")
+        seq = await there.boards.seq()
+        again = await there.hand_over(MESSAGE, CALL, FAILED)
+        assert (again["items"], again["proposed"], again["issues"], again["repeated"]) == ([], [], [], 3)
+        assert await there.boards.seq() == seq
+        both = await asyncio.gather(*(there.hand_over({**CALL, "id": "c2"}) for _ in range(4)))
+        assert sorted(one["repeated"] for one in both) == [0, 1, 1, 1]
+        assert (await there.hand_over(CALL, agent="eve"))["repeated"] == 0, "lines are an agent's own"
+        status, code, said = await there.refused({**CALL, "text": "another"})
+        assert (status, code) == (400, "invalid")
+        assert said.startswith("Line 1 (c1): ")
+
+
+async def test_the_rest_of_a_hand_over_that_failed_is_taken_by_the_next(site: Open) -> None:
+    async with site() as there:
+        await there.boards.join("alice")
+        await there.hand_over(CALL)
+        status, _, said = await there.refused({**CALL, "id": "c0"}, {**CALL, "text": "other"})
+        assert status == 400
+        assert said.startswith("Line 2 (c1): ")
+        assert said.endswith("The 1 before it were taken. Handing all over again adds nothing twice.")
+        assert (await there.hand_over({**CALL, "id": "c0"}, {**CALL, "id": "c3"}))["repeated"] == 1
+
+
+async def test_secrets_are_masked_or_refused_and_never_repeated(site: Open) -> None:
+    secret = {**CALL, "text": f"export KEY={KEY} and hush-77"}
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        told = await there.hand_over(secret)
+        assert told["masked"] == 1
+        assert (await alice.item(told["items"][0]))["text"] == "calls pytest: export KEY=[secret] and hush-77"
+    async with site(secrets=Secrets("refuse", ["hush-[0-9]+"])) as there:
+        seq = await there.boards.seq()
+        for text in (KEY, "hush-12", "password=hunter22"):
+            status, code, said = await there.refused({**CALL, "id": "c7"}, {**CALL, "id": "c8", "text": text})
+            assert (status, code) == (400, "refused")
+            assert said.startswith("Line 2: It holds what looks like a password")
+            assert text not in said
+        assert await there.boards.seq() == seq
+        assert (await there.hand_over({**CALL, "id": "c9", "text": "reset the password: please"}))[
+            "masked"
+        ] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("", "1 to 200 lines of JSON, not 0"),
+        ("\n".join(["{}"] * 201), "1 to 200 lines of JSON, not 201"),
+        ("no json", "Line 1 is no JSON object"),
+        ("[1]", "Line 1 is no JSON object"),
+        ("[" * 100_000, "at most 50,000 JSON values"),
+        ('{"id":' + "[" * 5_000, "Line 1 is no JSON object"),
+        (json.dumps({**CALL, "more": 1}), "'more'"),
+        (json.dumps({**CALL, "kind": "thought"}), "message"),
+        (json.dumps({**CALL, "text": "x" * 20_001}), "20000"),
+        (json.dumps({**CALL, "text": " "}), "id and text must not be blank"),
+        (json.dumps({**CALL, "text": "a\0b"}), "NUL"),
+        (json.dumps({**MESSAGE, "tool": "x"}), "tool goes with kind call and result"),
+        (json.dumps({**FAILED, "ok": None}), "ok (true or false) goes with kind result"),
+        (json.dumps({**CALL, "subject": "x"}), "subject goes with kind result"),
+        (json.dumps({"hook_event_name": "Stop"}), "UserPromptSubmit or PostToolUse"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
+)
+async def test_a_wrong_line_is_explained_and_nothing_is_written(site: Open, body: Any, words: str) -> None:
+    async with site() as there:
+        status, code, said = await there.refused(body=body)
+        assert (status, code) == (400, "invalid")
+        assert words in said
+        assert "othing was changed" in said
+        assert await there.boards.seq() == 0
+
+
+async def test_what_hooks_report_is_a_line(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "From now on use tabs."}
+        used = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_use_id": "t1"}
+        told = await there.hand_over(prompt, {**used, "tool_input": {"command": "ls"}})
+        texts = [(await alice.item(id_))["text"] for id_ in told["items"]]
+        assert texts == ["user: From now on use tabs.", 'calls Bash: {"command": "ls"}']
+        assert len(told["proposed"]) == 1
+        assert (await there.hand_over(prompt))["repeated"] == 1
+
+
+async def test_only_those_who_may_post_hand_over_and_only_as_themselves(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("a")
+        assert (await there.refused(CALL, agent="no name"))[:2] == (400, "invalid")
+        assert (await there.refused(CALL, board="none"))[:2] == (404, "not_found")
+        await alice.do("board", members={"eve": "observer"})
+        assert (await there.refused(CALL, agent="eve"))[:2] == (403, "forbidden")
+        assert (await there.http.get("/intake", headers={"X-Blackboard-Agent": "ben"})).status_code == 405
+
+
+async def test_a_hand_over_keeps_to_the_limits_of_posts(site: Open) -> None:
+    async with site(limits=Limits(posts_per_second=0.01, posts_burst=100)) as there:
+        lines = [{"id": f"c{n}", "kind": "call", "tool": "ls", "text": "ls"} for n in range(110)]
+        answer = await there.send(*lines)
+        assert (answer.status_code, answer.json()["line"]) == (429, 101)
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert (await there.hand_over(*lines[:100]))["repeated"] == 100, "what was taken is not charged again"
+
+
+async def test_handing_over_shows_the_agent_no_rules(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("Never push on Fridays.", "CONSTRAINT")
+        await there.hand_over(MESSAGE)
+        assert [rule.text for rule in (await there.boards.opened.store.rules("main", "ben")).unseen]
