@@ -187,6 +187,7 @@ def test_explain_says_what_holds_an_item_why_it_left_and_what_comes_next(data: P
     assert "C-6 critique, " in told
     assert "back with `blackboard-mcp unarchive H-3`" in told
     assert "not found: 999" in told
+    assert re.search(r"^  (never )?seen by ", told, re.MULTILINE)
     answer = json.loads(said("explain", "--data", data, *BOARD, "--json", "H-3"))
     assert answer["explanations"][0]["left"]["of_pass"] > 0
     ids = json.loads(said("query", "--data", data, *BOARD, "--json"))["items"]

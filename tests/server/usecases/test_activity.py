@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.pruning import Plan, Workspace
+from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.input.posts import PostFields
 from blackboard_mcp.server.settings.server import Settings
@@ -112,3 +113,30 @@ async def test_a_board_that_is_gone_or_a_closed_store_loses_a_hint_and_nothing_e
         one.activity.seen("main", "alice")
         await one.store.close()
         await one.activity.flush()
+
+
+async def test_sightings_are_written_in_parts_and_beyond_a_bound_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activity_module, "MAX_SIGHTED", 7)
+    monkeypatch.setattr(activity_module, "_WRITTEN_AT_ONCE", 2)
+    clock = HandClock()
+    async with opened(tmp_path, clock) as one:
+        await one.blackboard.post("alice", None, [PostFields(text=f"{n}") for n in range(8)])
+        await one.blackboard.post("bob", None, [PostFields(text="here")])
+        await one.activity.flush()
+
+        async def seen() -> dict[int, list[str]]:
+            told = await one.store.readers("main", "alice", range(1, 9))
+            return {n: [f"{s.first_way} {s.last_way}" for s in of.seen] for n, of in told.items() if of.seen}
+
+        one.activity.sighted("main", "bob", range(1, 6), Way.VIEW)
+        one.activity.sighted("main", "bob", [1], Way.READ)
+        one.activity.sighted("main", "bob", [7, 8], Way.QUERY)
+        assert await seen() == {}, "nothing is written while somebody waits for an answer"
+        assert [s.last_way for s in one.activity.sightings("main", [1, 8])] == ["read"]
+        await one.activity.flush()
+        assert await seen() == {1: ["view read"], **{n: ["view view"] for n in range(2, 6)}}
+        one.activity.sighted("main", "bob", [8], Way.QUERY)
+        await one.activity.flush()
+        assert (await seen())[8] == ["query query"]

@@ -180,6 +180,11 @@ def explained(answer: ExplainAnswer, given: Given) -> None:
         line((one.id, ID), f" {type_of(one.id)}, {one.zone}")
         for said in one.says:
             line(f"  {for_people(said)}")
+        if one.seen:
+            seen = [f"{one_line(sight.agent)} {when(sight.last_at)} ({sight.last_way})" for sight in one.seen]
+            line(f"  seen by {some(seen)}")
+        if one.never_seen_by:
+            line(f"  never seen by {some([one_line(agent) for agent in one.never_seen_by])}")
     if answer.missing:
         line(f"not found: {', '.join(answer.missing)}")
 

@@ -24,8 +24,13 @@ logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 5.0
 MAX_NOTED = 20_000
 """Most agents and items recorded between two writes; further ones are ignored."""
-MAX_SIGHTED = 10_000
-"""Most pairs of item and agent recorded between two writes; further ones are ignored."""
+MAX_SIGHTED = 100_000
+"""Most items that all answers between two writes are recorded to have shown; further answers are ignored."""
+_WRITTEN_AT_ONCE = 5_000
+"""Most sightings in one transaction, so that no caller waits long for it."""
+
+_Shown = tuple[str, Collection[int], datetime, Way]
+"""An answer: the agent that got it, the items in it by number, when, and its kind."""
 
 
 @dataclass(slots=True)
@@ -33,7 +38,7 @@ class _Notes:
     seen: dict[str, datetime] = field(default_factory=dict)
     reads: dict[int, tuple[int, datetime]] = field(default_factory=dict)
     shown: dict[str, Look] = field(default_factory=dict)
-    sighted: dict[tuple[int, str], Sighting] = field(default_factory=dict)
+    sighted: list[_Shown] = field(default_factory=list)
 
 
 class Activity:
@@ -76,22 +81,16 @@ class Activity:
         if noted is not None or self._take_room():
             notes.shown[agent] = look if noted is None else noted.joined(look)
 
-    def sighted(self, board: str, agent: str, numbers: Iterable[int], way: Way) -> None:
+    def sighted(self, board: str, agent: str, numbers: Collection[int], way: Way) -> None:
         """Records that the agent was shown the items with these numbers now."""
-        noted = self._notes(board).sighted
-        now = self.clock.now()
-        for number in numbers:
-            before = noted.get((number, agent))
-            if before is not None:
-                noted[number, agent] = Sighting(number, agent, before.first_at, before.first_way, now, way)
-            elif self._sights:
-                self._sights -= 1
-                noted[number, agent] = Sighting(number, agent, now, way, now, way)
+        if len(numbers) <= self._sights:
+            self._sights -= len(numbers)
+            self._notes(board).sighted.append((agent, numbers, self.clock.now(), way))
 
     def sightings(self, board: str, numbers: Collection[int]) -> list[Sighting]:
         """Returns the unwritten sightings of these items."""
         notes = self._boards.get(board)
-        return [] if notes is None else [one for one in notes.sighted.values() if one.item in numbers]
+        return [] if notes is None else _joined(notes.sighted, frozenset(numbers))
 
     def _notes(self, board: str) -> _Notes:
         self._some.set()
@@ -112,9 +111,12 @@ class Activity:
             if not (notes.seen or notes.reads or notes.shown or notes.sighted):
                 continue
             try:
-                await self._store.record_activity(
-                    board, notes.seen, notes.reads, notes.shown, notes.sighted.values()
-                )
+                sightings = await asyncio.to_thread(_joined, notes.sighted)
+                some = sightings[:_WRITTEN_AT_ONCE]
+                await self._store.record_activity(board, notes.seen, notes.reads, notes.shown, some)
+                for at in range(_WRITTEN_AT_ONCE, len(sightings), _WRITTEN_AT_ONCE):
+                    some = sightings[at : at + _WRITTEN_AT_ONCE]
+                    await self._store.record_activity(board, {}, {}, sightings=some)
             except BlackboardError as error:
                 logger.warning("use of %s was not recorded: %s", board, error)
 
@@ -130,3 +132,14 @@ class Activity:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.flush()
+
+
+def _joined(shown: Iterable[_Shown], wanted: frozenset[int] | None = None) -> list[Sighting]:
+    """Returns one sighting for each item and agent; `wanted` are the items to return, without it all."""
+    spans: dict[tuple[int, str], tuple[datetime, Way, datetime, Way]] = {}
+    for agent, numbers, at, way in shown:
+        for number in numbers:
+            if wanted is None or number in wanted:
+                first_at, first_way, *_ = spans.get((number, agent), (at, way))
+                spans[number, agent] = (first_at, first_way, at, way)
+    return [Sighting(number, agent, *span) for (number, agent), span in spans.items()]
