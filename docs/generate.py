@@ -196,6 +196,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "A stage or milestone is in another state.",
         "stage, title, kind, from, to, why",
     ),
+    EventType.ARTIFACT_WRITTEN: (
+        "A file of the workspace was written, deleted or restored.",
+        "path, revision, op (written, deleted, restored), size",
+    ),
     EventType.CLAIM_TAKEN: (
         "An agent took a task; the sequence is its lease.",
         "task, title, paths, attempt",
@@ -365,6 +369,29 @@ ARGUMENTS: dict[str, str] = {
     "get_context.query": "what you are about to do, in words: relevant items of board and archive come with it",
     "get_context.budget": "most tokens of the context, 800 when left out",
     "get_context.path": "the file that it is about; its name counts as words of the query",
+    "artifact_write.path": "the file, as `notes/plan.md`: at most 200 characters and 20 names, which every system can "
+    "hold; letters of other scripts may be in it",
+    "artifact_write.content": "the whole file, at most 1,000,000 bytes; with `binary` in base64",
+    "artifact_write.append": "what comes at its end; begins a file that does not exist",
+    "artifact_write.replace": '`{"old": …, "new": …}`: `old` stands in the file exactly once, or any number of times '
+    'with `"all": true`',
+    "artifact_write.delete": "true deletes the file; its revisions stay",
+    "artifact_write.expected": "the file's revision as you read it, 0 for a new one: another one is a conflict",
+    "artifact_write.lease": "the lease under which you hold a task or reserved the path: one that has ended is a "
+    "conflict",
+    "artifact_write.message": "why, up to 500 characters; it becomes the message of the commit",
+    "artifact_write.binary": "true if `content` is base64",
+    "artifact_read.path": "the file",
+    "artifact_read.start": "the first line, counted from 1",
+    "artifact_read.end": "the last line; 400 lines when left out, and at most 24,000 characters",
+    "artifact_read.revision": "shows the file as it was after this revision of the board",
+    "artifact_list.path": "a folder, or a glob as `src/**/*.py`; the whole workspace when left out",
+    "artifact_list.depth": "so many levels are listed file by file, 1 when left out; deeper folders are counted",
+    "artifact_list.after": "goes on after this path, as a listing's last line says",
+    "artifact_history.path": "a file or folder; the whole workspace when left out",
+    "artifact_history.revision": "the newest revision to show",
+    "artifact_history.diff": "true shows what the newest of these revisions changed",
+    "artifact_history.restore": "true gives the file the content that it had after `revision`; deleted ones come back",
     "report_result.check": "what was checked, up to 200 characters: `lint`, `tests of the parser`",
     "report_result.ok": "whether it passed",
     "report_result.subject": "what it was checked for, say a file; each subject has a hot issue of its own",
@@ -443,6 +470,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         clock=None,
         protocols=protocol_classes.Protocols(),
         conduct=lambda: None,
+        wrote=lambda board: None,
         gauge=None,
     )
     return compose.build_server(cast(compose.Installation, made))

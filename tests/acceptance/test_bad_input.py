@@ -190,6 +190,8 @@ BASE: dict[str, dict[str, Any]] = {
     "prune": {"dry_run": True},
     "consume": {"group": "g", "filter": {}, "seconds": 0},
     "transaction": {"writes": [{"text": "a write"}]},
+    "artifact_write": {"path": "a.md"},
+    "artifact_read": {"path": "a.md"},
     "report_result": {"ok": True},  # without check, as ok and cites of any kind are good with it
     "request": {"to": "bob", "text": "a question"},
     "respond": {"id": "1", "text": "an answer"},

@@ -43,6 +43,7 @@ def check_what_strict_schemas_cannot_say(tools: list[Tool]) -> None:
         *("core.flags", "board.settings", "board.members", "consume.fail", "consume.filter"),
         *("transaction.reads", "transaction.writes[]", "transaction.debates[]"),
         *("plan.items[]", "stage.define[]", "join.interests[]", "turn.decision", "turn.usage", "turn.start"),
+        "artifact_write.replace",
     }
     assert core <= free
     page = CONNECTING.read_text("utf-8")
@@ -52,7 +53,8 @@ def check_what_strict_schemas_cannot_say(tools: list[Tool]) -> None:
 def check_titles_and_hints(tools: list[Tool]) -> None:
     assert all(tool.title for tool in tools)
     reading = {tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint}
-    assert reading == {PREFIX + name for name in ("read", "query", "wait", "get_context")}
+    names = ("read", "query", "wait", "get_context", "artifact_read", "artifact_list")
+    assert reading == {PREFIX + name for name in names}
 
 
 TEXT: dict[str, Any] = {"type": "string"}

@@ -325,6 +325,8 @@ def base(tool: str, schema: Schema) -> dict[str, str]:
         "consume": {"group": '"g"', "filter": "{}"},
         "transaction": {"writes": '[{"text": "a write"}]'},
         "constraint": {"text": '"a rule"'},
+        "artifact_write": {"path": '"a.md"', "append": '"x"'},
+        "artifact_read": {"path": '"a.md"'},
         "report_result": {"check": '"lint"', "ok": "false"},
         "join": {"role": '"tester"'},
         "turn": {"seconds": "0"},

@@ -18,6 +18,7 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
         "thread": _TEXT,
         "neighbours": {"type": "boolean"},
     },
+    "artifact_list": {"after": _TEXT},
     "stage": {"why": _TEXT},
     "claim": {"lease_seconds": {"maximum": 3600.0, "minimum": 1.0, "type": "number"}},
     "wait": {"limit": {"maximum": 200, "minimum": 1, "type": "integer"}},

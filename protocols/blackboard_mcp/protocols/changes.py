@@ -61,6 +61,8 @@ class ChangeKind(StrEnum):
     """Defining or moving a stage; `name` is its id, empty for a new one."""
     RUN = "run"
     """Starting a run, a turn in it, or its end; `name` is its id, empty for a new one."""
+    ARTIFACT = "artifact"
+    """Writing, deleting or restoring a file of the workspace; `name` is its path."""
     CORE = "core"
     BOARD = "board"
     """The board's title, parent, lifecycle, or one of its settings."""
@@ -89,6 +91,7 @@ _POSTS: Final = (
     ChangeKind.CLAIM,
     ChangeKind.STAGE,
     ChangeKind.RUN,
+    ChangeKind.ARTIFACT,
 )
 
 ACTIONS: Final[Mapping[ChangeKind, Action]] = MappingProxyType(

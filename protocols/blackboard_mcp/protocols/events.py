@@ -104,6 +104,7 @@ class EventType(StrEnum):
     RUN_SETTLED = "run.settled"
     RUN_STOPPED = "run.stopped"
     RUN_FINISHED = "run.finished"
+    ARTIFACT_WRITTEN = "artifact.written"
 
 
 OF_CONTROL = frozenset(
@@ -129,6 +130,7 @@ WITHOUT_ITEM = frozenset(
         EventType.GROUP_ENDED,
         EventType.DELIVERY_RETRIED,
         EventType.DELIVERY_DROPPED,
+        EventType.ARTIFACT_WRITTEN,
         *OF_CONTROL,
     }
 )

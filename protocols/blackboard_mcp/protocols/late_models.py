@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from blackboard_mcp.protocols import run_wire as run_wire
     from blackboard_mcp.protocols import version_wire as version_wire
     from blackboard_mcp.protocols import wire as wire
+    from blackboard_mcp.protocols import workspace_wire as workspace_wire
 else:
 
     class _Later:
@@ -35,3 +36,4 @@ else:
     run_wire = _Later("run_wire")
     version_wire = _Later("version_wire")
     wire = _Later("wire")
+    workspace_wire = _Later("workspace_wire")

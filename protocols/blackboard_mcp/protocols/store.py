@@ -73,6 +73,7 @@ from .stages import StageStore
 from .summary_store import SummaryStore
 from .tokens import Count
 from .transactions import Transaction
+from .workspace import WorkspaceStore
 
 
 class BoardStore(
@@ -84,6 +85,7 @@ class BoardStore(
     AgendaStore,
     StageStore,
     RunStore,
+    WorkspaceStore,
     Protocol,
 ):
     """A store of boards. It is safe for many tasks at once and, where its engine says so, for many processes."""
@@ -188,8 +190,11 @@ class BoardStore(
 
     # Rules
 
-    async def rules(self, board: str, agent: str) -> RuleBook:
-        """Returns the rules in force on a board; none if it does not exist."""
+    async def rules(self, board: str, agent: str, path: str = "") -> RuleBook:
+        """Returns the rules in force on a board; none if it does not exist.
+
+        With the path of a file or folder, the agent also comes under the rules for it.
+        """
         ...
 
     async def saw_rules(self, board: str, agent: str, revision: int) -> None:

@@ -84,6 +84,8 @@ class Installation:
     protocols: Protocols
     conduct: Callable[[], Conductor]
     """Returns the conductor of runs, which is made and begins to work with the first call."""
+    wrote: Callable[[str], None]
+    """Called with a board after each write to its files; it then brings the board's repository up to date."""
     gauge: Gauge | None = None
     """Measures the growth of the folder; `None` where the boards live in memory."""
 
@@ -177,10 +179,13 @@ async def _opened(
                     housekeeping.append(asyncio.create_task(conductors[0].run(), name="runs"))
             return conductors[0]
 
+        wrote: Callable[[str], None] = _ignore
+        if background and database is not None and "workspace" in settings.tools:
+            wrote = await _committing(store, settings, housekeeping)
         archive.start()
         try:
             yield Installation(
-                settings, store, archive, pruner, blackboard, activity, time, protocols, conduct, gauge
+                settings, store, archive, pruner, blackboard, activity, time, protocols, conduct, wrote, gauge
             )
         finally:
             if gauge is not None:
@@ -199,6 +204,23 @@ async def _opened(
             await archive.close()
     finally:
         await store.close()
+
+
+def _ignore(board: str) -> None:
+    """Does nothing: boards in memory have no repositories."""
+
+
+async def _committing(
+    store: SqlBoardStore, settings: Settings, housekeeping: list[asyncio.Task[None]]
+) -> Callable[[str], None]:
+    """Begins to keep the repositories of boards up to date, and returns the function that asks for it."""
+    from blackboard_mcp.storage.workspace.committer import Committer
+
+    committer = Committer(store, settings.repositories)
+    for board in await store.boards_with_artifacts():
+        committer.poke(board)
+    housekeeping.append(asyncio.create_task(committer.run(), name="repositories"))
+    return committer.poke
 
 
 def _strategies(settings: Settings) -> Strategies:
@@ -358,6 +380,11 @@ def tool_set(
         RuleTools(Rules(opened.blackboard), rendering).register(tools)
         ResultTool(Results(opened.blackboard), rendering).register(tools)
         ContextTool(Contexts(opened.blackboard), rendering).register(tools)
+    if "workspace" in sets:
+        from .tools.workspace import WorkspaceTools
+        from .usecases.workspace import Workspace
+
+        WorkspaceTools(Workspace(opened.blackboard, opened.wrote), rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool
         from .tools.messages import MessageTools

@@ -50,6 +50,8 @@ from .operations.reading import items as reading
 from .operations.reading import rules as rule_operations
 from .operations.runs import finishing, starting, turning
 from .operations.stages import defining, moving
+from .operations.workspace import reading as artifact_reading
+from .operations.workspace import writing as artifact_writing
 
 _EXPIRY_BATCH = 200
 _SWEEP_BATCH = 500
@@ -177,6 +179,15 @@ class SqlBoardStore(DebateMethods):
     stop_run = writes(finishing.stop_run)
     sweep_runs = writes(turning.sweep, always=True)
     next_run_due = reads_now(turning.next_due)
+
+    # The workspace
+
+    write_artifact = writes(artifact_writing.write_artifact)
+    read_artifact = reads(artifact_reading.read_artifact)
+    artifacts = reads(artifact_reading.artifacts)
+    artifact_history = reads(artifact_reading.artifact_history)
+    artifact_log = reads(artifact_reading.artifact_log)
+    boards_with_artifacts = reads(artifact_reading.boards_with_artifacts)
 
     # Owners and trust
 

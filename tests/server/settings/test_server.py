@@ -118,7 +118,15 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", ["all", "core,all", "all,admin"])
 def test_all_sets_of_tools_hold_each_once(said: str) -> None:
-    assert load({"tools": said}, {}).tools == ("core", "run", "plan", "memory", "messages", "admin")
+    assert load({"tools": said}, {}).tools == (
+        "core",
+        "run",
+        "plan",
+        "memory",
+        "workspace",
+        "messages",
+        "admin",
+    )
 
 
 def test_sets_of_tools_hold_the_core_and_each_once() -> None:

@@ -29,7 +29,7 @@ board, mode = boards.board, boards.mode
 
 ROLES = {"ada": Role.ADMIN, "dee": Role.DECIDER, "sam": Role.STEWARD}
 """Everybody else is a contributor."""
-ALL = ("core", "run", "plan", "admin", "memory", "messages")
+ALL = ("core", "run", "plan", "admin", "memory", "workspace", "messages")
 
 
 def principal(connection: ConnectionInfo) -> Principal:

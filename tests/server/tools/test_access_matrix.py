@@ -37,7 +37,7 @@ from mcp.shared.exceptions import MCPError
 
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 
-SETS = ("core", "run", "plan", "admin", "memory", "messages")
+SETS = ("core", "run", "plan", "admin", "memory", "workspace", "messages")
 OTHER = "other"
 ABSENT, HIDDEN = "nowhere", "vault"
 FEW = 6

@@ -123,6 +123,12 @@ async def failed(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def drafted(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.do("artifact_write", path="a.md", content="one")
+    await ada.do("artifact_write", path="a.md", content="two")
+    return {}
+
+
 async def finished(at: Any, ada: Any) -> dict[str, Any]:
     on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
     replies = [{"text": f"Look {n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
@@ -208,6 +214,9 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("constraint", {"id": "K-1", "retire": "no need"}, ruled),
     ("report_result", {"check": "lint", "ok": False, "text": "E501"}, nothing),
     ("report_result", {"check": "lint", "ok": True}, failed),
+    ("artifact_write", {"path": "a.md", "append": "line"}, nothing),
+    ("artifact_write", {"path": "a.md", "replace": {"old": "two", "new": "three"}, "expected": 2}, drafted),
+    ("artifact_history", {"path": "a.md", "revision": 1, "restore": True}, drafted),
     ("summarize", {"thread": "Q-1"}, finished),
     ("summarize", {"thread": "Q-1", "text": BODY}, taken),
     ("consume", {"group": "crew", "seconds": 0, "ack": ["4.1"]}, at_work),

@@ -240,6 +240,15 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("act", Action.POST, _given("op", "define")),
             )
         ),
+        "artifact_write": always(Action.READ, Action.POST),
+        "artifact_read": READS,
+        "artifact_list": READS,
+        "artifact_history": Needs(
+            (
+                _case("look", Action.READ, lambda given: not given.get("restore")),
+                _case("restore", Action.POST, lambda given: bool(given.get("restore"))),
+            )
+        ),
         "consume": Needs(
             (
                 _case("list", Action.READ, _none("group")),

@@ -13,10 +13,22 @@ from .runs import TakesTurns
 from .stewards import Stewards
 from .tasks import Plans
 from .transactions import Transacts
+from .workspace import WritesFiles
 
 
 class BoardAccess(
-    Items, Transacts, Debates, Follows, Groups, Asks, Participates, TakesTurns, Plans, KeepsRules, Stewards
+    Items,
+    Transacts,
+    Debates,
+    Follows,
+    Groups,
+    Asks,
+    Participates,
+    TakesTurns,
+    Plans,
+    KeepsRules,
+    WritesFiles,
+    Stewards,
 ):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 

@@ -54,6 +54,7 @@ _COMMANDS = {
     "export": ("history", "Write a board's whole history to a file."),
     "import": ("history", "Make a new board from the file of a history."),
     "verify": ("history", "Say whether a board is what its history says."),
+    "workspace": ("workspace", "Bring the Git repository of a board's files up to date."),
     "backup": ("backups", "Write all boards to one file while servers go on."),
     "restore": ("backups", "Put a backup in the place of a data folder's boards."),
     "doctor": ("doctor", "Say what is wrong with an installation, and how to cure it."),

@@ -98,6 +98,7 @@ _SAID: Final = {
     "plan.cancelled": "cancelled {task}",
     "plan.triggered": "lets {task} begin: {trigger} held",
     "stage.defined": "defined {kind} {stage}: {title}",
+    "artifact.written": "wrote {path}, revision {revision} ({op})",
     "stage.moved": "moved {stage} to {to}: {title}",
     "claim.taken": "took {task}",
     "claim.extended": "holds {task} for longer",

@@ -27,7 +27,7 @@ from .boards import check_settings
 from .oauth import OAuthSettings, oauth_settings
 
 PREFIX = "BLACKBOARD_"
-TOOL_SETS = ("core", "run", "plan", "memory", "messages", "admin")
+TOOL_SETS = ("core", "run", "plan", "memory", "workspace", "messages", "admin")
 """Sets of tools there are."""
 
 
@@ -95,6 +95,11 @@ class Settings:
     @property
     def index(self) -> Path:
         return self.folder / "archive.lance"
+
+    @property
+    def repositories(self) -> Path:
+        """The folder with the Git repository of each board that has files."""
+        return self.folder / "workspaces"
 
     def board_config(
         self, policies: Policies, validators: Sequence[str] = (), access: AccessPolicies | None = None

@@ -6,6 +6,7 @@ representation.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -123,6 +124,13 @@ def _wholes(value: Any) -> str:
     return dumps([_whole(one) for one in value])
 
 
+def _bytes(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError):
+        raise UnfitRow("bytes in base64") from None
+
+
 def _any(value: Any) -> str:
     return dumps(value)
 
@@ -140,6 +148,7 @@ INSTANT = RowForm("instant", _instant, lambda stored: instant(stored).isoformat(
 OBJECT = RowForm("object", _object, _spelt)
 TEXTS = RowForm("texts", _texts, _spelt)
 WHOLES = RowForm("wholes", _wholes, _spelt)
+BYTES = RowForm("bytes", _bytes, lambda stored: base64.b64encode(stored).decode())
 ANY = RowForm("any", _any, _spelt)
 ITEM = RowForm("item", _whole)
 """The number of an item that this line or an earlier one created."""

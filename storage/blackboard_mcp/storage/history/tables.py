@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.runs import RunState
 from blackboard_mcp.protocols.stages import StageState
 from blackboard_mcp.protocols.values import dataclass
 
-from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, RowForm, word
+from .forms import ANY, BYTES, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, RowForm, word
 
 
 class ColumnRole(StrEnum):
@@ -470,6 +470,29 @@ TABLES: tuple[Table, ...] = (
     ),
     Table("rule_change", ColumnRole.TRUTH, ("item",), {"item": WHOLE, "mark": TEXT, "revision": WHOLE}),
     Table("rules_seen", ColumnRole.TRUTH, ("agent",), {"agent": TEXT, "revision": WHOLE}),
+    Table(
+        "artifact_revision",
+        ColumnRole.TRUTH,
+        ("revision",),
+        {
+            **{
+                "revision": WHOLE,
+                "path": TEXT,
+                "folded": TEXT,
+                "op": word(("written", "deleted", "restored")),
+            },
+            **{"before": WHOLE, "size": WHOLE, "lines": WHOLE.or_null(), "blob": TEXT, "agent": TEXT},
+            **{"message": TEXT, "at": INSTANT, "body": BYTES},
+        },
+        beside_event=True,
+    ),
+    Table(
+        "artifact",
+        ColumnRole.DERIVED,
+        ("path",),
+        compared=("path", "folded", "revision", "gone"),
+        triggered=True,
+    ),
     Table("concern", ColumnRole.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
     # Several debates and edges may be right as the first that reached an item.
     Table("held", ColumnRole.DERIVED, ("number",), compared=("number",)),

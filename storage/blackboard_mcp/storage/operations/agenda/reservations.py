@@ -125,15 +125,24 @@ def check_key(ledger: Ledger, key: str) -> Steps[None]:
     Raises:
         Conflict: another agent has.
     """
+    yield from _check_literal(ledger, "key", key)
+
+
+def check_file(ledger: Ledger, path: str) -> Steps[None]:
+    """Checks that no other agent has reserved a file of the workspace alone; every write to a file asks this.
+
+    Raises:
+        Conflict: another agent has.
+    """
+    yield from _check_literal(ledger, "file", path)
+
+
+def _check_literal(ledger: Ledger, scheme: str, name: str) -> Steps[None]:
     for other in (yield from _of_others(ledger)):
-        if (
-            not other.shared
-            and other.pattern.startswith("key:")
-            and overlap(other.pattern, f"key:{key}", literal=True)
-        ):
+        if not other.shared and overlap(other.pattern, f"{scheme}:{name}", literal=True):
             raise Conflict(
                 f"{other.agent} has reserved {other.pattern} under lease {other.lease} until {other.until:%H:%M:%SZ}: "
-                f"nobody else writes '{key}' meanwhile. Nothing was changed; ask {other.agent}, or wait() until it "
+                f"nobody else writes '{name}' meanwhile. Nothing was changed; ask {other.agent}, or wait() until it "
                 "is released.",
                 holder=other.agent,
                 lease=other.lease,

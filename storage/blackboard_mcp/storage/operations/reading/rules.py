@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from blackboard_mcp.protocols.agenda import Reservation
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, bounds_of
 
@@ -17,8 +16,11 @@ from ..ledger.rows import Steps, sql
 _SCHEMES = {"path": "file", "key": "key"}
 
 
-def rules(now: int, board: str, agent: str) -> Steps[RuleBook]:
-    """Returns the rules in force on a board; none if it does not exist."""
+def rules(now: int, board: str, agent: str, path: str = "") -> Steps[RuleBook]:
+    """Returns the rules in force on a board; none if it does not exist.
+
+    With the path of a file or folder, the agent also comes under the rules for it.
+    """
     row = yield from find_board(board)
     if row is None:
         return RuleBook()
@@ -32,7 +34,8 @@ def rules(now: int, board: str, agent: str) -> Steps[RuleBook]:
     ]
     numbers = [n for n, type_ in (yield sql("law"), (no, agent)) if type_ == ItemType.CONSTRAINT]
     rows = yield from load(no, numbers, agent)
-    held = [one for one in (yield from listed(no, now)) if one.agent == agent]
+    held = [one.pattern for one in (yield from listed(no, now)) if one.agent == agent]
+    held += [f"file:{path}", f"file:{path}/**"] if path else []
     found = []
     for number in numbers:
         item = rows[number]
@@ -42,12 +45,12 @@ def rules(now: int, board: str, agent: str) -> Steps[RuleBook]:
     return RuleBook(revision, seen[0][0] if seen else 0, (*core, *found))
 
 
-def _comes_under(scope: str, agent: str, held: Sequence[Reservation]) -> bool:
+def _comes_under(scope: str, agent: str, held: Sequence[str]) -> bool:
     kind, _, rest = scope.partition(":")
     if kind == "agent":
         return rest == agent
     scheme = _SCHEMES.get(kind)
-    return scheme is None or any(overlap(f"{scheme}:{rest}", one.pattern) for one in held)
+    return scheme is None or any(overlap(f"{scheme}:{rest}", one) for one in held)
 
 
 def saw(write: Write, board: str, agent: str, revision: int) -> Steps[None]:

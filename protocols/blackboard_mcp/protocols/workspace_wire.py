@@ -1,0 +1,90 @@
+"""Structured results about the files of a board; see `wire`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .workspace import ArtifactOp, Revision
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class WireRevision(_Wire):
+    """One write to one file."""
+
+    revision: int
+    path: str
+    op: ArtifactOp
+    before: int = Field(description="the file's revision before it; 0 if there was none")
+    size: int = Field(description="bytes after the write")
+    lines: int | None = Field(description="null if the content is not text")
+    blob: str = Field(description="Git's id of the content; empty if it was deleted")
+    agent: str
+    message: str
+    at: datetime
+
+    @classmethod
+    def of(cls, revision: Revision) -> WireRevision:
+        """Returns the structured form of a revision."""
+        return cls(
+            revision=revision.number,
+            path=revision.path,
+            op=revision.op,
+            before=revision.before,
+            size=revision.size,
+            lines=revision.lines,
+            blob=revision.blob,
+            agent=revision.agent,
+            message=revision.message,
+            at=revision.at,
+        )
+
+
+class ArtifactWriteAnswer(WireRevision):
+    """The file after the write."""
+
+    changed: bool = Field(description="false if the file had this content already")
+    former: int | None = Field(description="the revision that the file had; null if it did not exist")
+    rules: list[str] = Field(description="texts of the rules in force for the path")
+    seq: int
+
+
+class ArtifactReadAnswer(WireRevision):
+    """A file, or some of its lines."""
+
+    start: int = Field(description="first line of text; 0 if none is given")
+    end: int = Field(description="last line of text")
+    text: str | None = Field(description="these lines; null if the file is not text")
+    base64: str | None = Field(description="the whole file, if it is not text and small enough")
+    rules: list[str] = Field(description="ids of the rules in force for the path")
+    seq: int
+
+
+class WireFolder(_Wire):
+    path: str
+    files: int = Field(description="files in it and below")
+    size: int = Field(description="their bytes")
+
+
+class ArtifactListAnswer(_Wire):
+    """Files, and the folders that are deeper than was asked for."""
+
+    files: list[WireRevision]
+    folders: list[WireFolder]
+    next: str | None = Field(description="pass it as `after` to list more")
+    rules: list[str] = Field(description="ids of the rules in force for the folder")
+    seq: int
+
+
+class ArtifactHistoryAnswer(_Wire):
+    """Revisions, the newest first."""
+
+    revisions: list[WireRevision]
+    diff: str | None = Field(description="a unified diff of the first revision, if asked for")
+    next: int | None = Field(description="pass it as `revision` to see older ones")
+    rules: list[str] = Field(description="ids of the rules in force for the path")
+    seq: int

@@ -1,0 +1,1 @@
+"""The files of a board: their revisions, and who may write them."""
