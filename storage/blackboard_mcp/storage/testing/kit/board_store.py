@@ -27,6 +27,7 @@ from .duplicating import DuplicateTests
 from .endorsing import EndorsementTests
 from .events import EventTests
 from .explaining import ExplainTests
+from .filing import WorkspaceTests
 from .fixtures import CAPABILITIES, StoreFixtures
 from .forgetting import ForgettingTests
 from .guarding import GuardTests
@@ -64,6 +65,7 @@ __all__ = ["CAPABILITIES", "BoardStoreKit"]
 
 class BoardStoreKit(
     PostingTests,
+    WorkspaceTests,
     VersionTests,
     DeletingTests,
     ReadingTests,

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.sightings import Sighting
 from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
+from blackboard_mcp.protocols.workspace import Edit
 
 from ..harness import HandClock, Table, draft
 from .asking import Asking
@@ -120,6 +121,10 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     await store.offer_turn("main", "carol", 0, 0.25)
     await at.post("alice", "a rule", "CONSTRAINT")
     await store.saw_rules("main", "bob", 1)
+    await store.write_artifact("main", "bob", "docs/a.md", Edit(content=b"one"))
+    await store.write_artifact("main", "carol", "docs/a.md", Edit(append=b"two"), message="more")
+    await store.write_artifact("main", "carol", "b.bin", Edit(content=bytes(range(256))))
+    await store.write_artifact("main", "bob", "docs/a.md", Edit(delete=True))
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

@@ -46,6 +46,7 @@ ASKED: dict[str, tuple[ChangeKind, ...]] = {
     "settle_task": (ChangeKind.CLAIM, ChangeKind.POST),
     "define_stages": (ChangeKind.STAGE,),
     "move_stage": (ChangeKind.STAGE,),
+    "write_artifact": (ChangeKind.ARTIFACT,),
     **dict.fromkeys(
         ("offer_skills", "take_request", "take_next", "answer_request", "decline_request"),
         (ChangeKind.RESPOND,),

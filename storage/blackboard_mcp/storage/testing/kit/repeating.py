@@ -32,6 +32,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.topics import parse_topic
 from blackboard_mcp.protocols.transactions import Transaction
+from blackboard_mcp.protocols.workspace import Edit
 
 from ..harness import CONFIG, HandClock, Table, draft
 from .asking import Asking
@@ -248,6 +249,12 @@ async def _move_stage(at: Table) -> Call:
     return lambda once: at.store.move_stage(at.board, "carol", 1, "suspend", once=once)
 
 
+async def _write_artifact(at: Table) -> Call:
+    await at.configure()
+    edit = Edit(append=b"line")
+    return lambda once: at.store.write_artifact(at.board, "carol", "a.md", edit, once=once)
+
+
 async def _start_run(at: Table) -> Call:
     await at.configure()
     new = NewRun(CountedText("How many?", 3), ("carol",), strategy="coordinator", coordinator="carol")
@@ -326,6 +333,7 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "settle_task": _settle_task,
     "define_stages": _define_stages,
     "move_stage": _move_stage,
+    "write_artifact": _write_artifact,
 }
 """A map from a store method's name to a function that prepares a board and returns the call."""
 
