@@ -150,9 +150,7 @@ def content_lines(content: ArtifactContent, found: Excerpt | None, now: datetime
 
 def _shown(line: str) -> str:
     """Returns a line of a file with what would end it, or hide in it, as escapes; tabs stay."""
-    return _UNUSUAL.sub(
-        lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", visible(line)
-    )
+    return _UNUSUAL.sub(lambda found: f"\\u{ord(found[0]):04x}", visible(line))
 
 
 def listed_lines(listing: Listing, path: str, now: datetime) -> list[str]:

@@ -72,6 +72,9 @@ def plainly(event: Event) -> str | None:
             released = [f"released {_listed(said['released'])}"] if said.get("released") else []
             told = "; ".join([*waived, *released]) or "takes part no more"
             return f"{told}{_in_brackets(str(said.get('note', '')))}"
+        case EventType.ARTIFACT_WRITTEN:
+            size = "" if said.get("op") == "deleted" else f", {said.get('size')} B"
+            return f"{one_line(str(said.get('path')))} rev {said.get('revision')}, {said.get('op')}{size}"
         case _ if event.event in OF_CONTROL:
             return task_words(event) or run_words(event)
     return None

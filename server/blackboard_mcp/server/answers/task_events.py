@@ -1,4 +1,4 @@
-"""Sentences for events about tasks, leases and files."""
+"""Sentences for events about tasks and leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTE = 200
 
 
 def task_words(event: Event) -> str | None:
-    """Returns a clause that says what happened to a task, lease or file, or `None` for other events."""
+    """Returns a clause that says what happened to a task or lease, or `None` for other events."""
     said = event.data
     lease = f"lease {said.get('lease')}"
     task = one_line(str(said["task"])) if said.get("task") else lease
@@ -34,10 +34,6 @@ def task_words(event: Event) -> str | None:
             to = f" {one_line(str(said['to']))}" if said.get("to") else ""
             faulted = "; stage() says how it goes on" if said.get("to") == "FAULTED" else ""
             return f"{kind}{one_line(str(said.get('stage')))}{to}{why}{title}{faulted}"
-        case EventType.ARTIFACT_WRITTEN:
-            path, number = one_line(str(said.get("path", ""))), said.get("revision")
-            size = "" if said.get("op") == "deleted" else f", {said.get('size')} B"
-            return f"{path} rev {number}, {said.get('op')}{size}"
         case EventType.PLAN_CANCELLED:
             return f"{task}{title}{why}"
         case EventType.CLAIM_TAKEN:

@@ -1,0 +1,159 @@
+"""Files through real clients: writing, reading, conflicts, reservations and rules (F48)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.protocols.workspace import MAX_FILE
+
+mode, both = boards.mode, boards.both
+SETS = ("core", "plan", "memory", "workspace", "admin")
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    async with boards.open_boards(tmp_path, mode, tools=SETS) as opened:
+        yield opened
+
+
+@both
+async def test_a_file_is_written_read_changed_and_restored(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    said = await ann.say("artifact_list")
+    assert said.startswith("no files yet; artifact_write(")
+    said = await ann.say("artifact_write", path="docs/a.md", content="# A\n\nOne\nTwo\n", message="Begin")
+    assert said.splitlines()[0] == "docs/a.md rev 1 (4 lines, 13 B), new"
+    assert (await bob.say("artifact_read", path="docs/a.md")).splitlines()[:-1] == [
+        "docs/a.md rev 1 by ann 0s, lines 1-4 of 4:",
+        *("1\t# A", "2\t", "3\tOne", "4\tTwo"),
+    ]
+    said = await bob.say("artifact_write", path="docs/a.md", content="all new\n")
+    assert 'artifact_history(path="docs/a.md", revision=2, diff=true)' in said
+    assert "expected" not in await bob.say("artifact_write", path="docs/a.md", append="more\n")
+    said = await ann.say("artifact_history", path="docs/a.md", revision=2, diff=True)
+    assert "rev 2 0s bob written docs/a.md" in said
+    assert "|-One" in said
+    assert "|+all new" in said
+    given = await ann.do("artifact_history", path="docs/a.md", revision=1, restore=True)
+    assert given["revisions"][0] | {"at": ""} == {
+        **{"revision": 4, "path": "docs/a.md", "op": "restored", "before": 3, "size": 13, "lines": 4},
+        **{"blob": given["revisions"][0]["blob"], "agent": "ann", "at": ""},
+        "message": "Restore docs/a.md as of rev 1",
+    }
+    read = await bob.do("artifact_read", path="docs/a.md", start=3, end=3)
+    assert (read["text"], read["start"], read["end"], read["lines"]) == ("One", 3, 3, 4)
+    said = await ann.say("artifact_write", path="docs/a.md", delete=True)
+    assert 'artifact_history(path="docs/a.md", revision=4, restore=true) brings it back' in said
+    failed = await ann.fail("artifact_read", path="docs/a.md")
+    assert failed["error"] == "not_found"
+    assert "artifact_read(path, revision=4)" in failed["message"]
+    news = await bob.say("wait", since=0, seconds=0)
+    assert "artifact.written by ann: docs/a.md rev 1, written, 13 B" in news
+
+
+@both
+async def test_conflicts_teach_and_change_nothing(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.do("artifact_write", path="a.md", content="one\n")
+    await ann.do("artifact_write", path="a.md", content="two\n", expected=1)
+    failed = await bob.fail("artifact_write", path="a.md", content="three\n", expected=1)
+    assert (failed["error"], failed["current_version"]) == ("conflict", 2)
+    assert "write with expected=2" in failed["message"]
+    failed = await bob.fail("artifact_write", path="a.md", content="x", append="y")
+    assert "exactly one of content" in failed["message"]
+    assert "exactly one of content" in (await bob.fail("artifact_write", path="a.md"))["message"]
+    await ann.do("artifact_write", path="b.md", content="o o\n")
+    for old, why in (("nine", "does not stand"), ("o", "2 times, in lines 1, 1"), ("", "needs old")):
+        failed = await bob.fail("artifact_write", path="b.md", replace={"old": old, "new": "x"})
+        assert failed["error"] == "invalid"
+        assert why in failed["message"]
+    given = await bob.do("artifact_write", path="a.md", replace={"old": "two", "new": "t t", "all": True})
+    assert given["changed"]
+    assert (await bob.fail("artifact_write", path="a.md", replace={"old": "t"}))["error"] == "invalid"
+    for path in ("../a", ".git/config", "a\\b", "con.txt", "x" * 300, "A.md"):
+        await bob.fail("artifact_write", path=path, content="x")
+    assert (await bob.fail("artifact_write", path="big", content="x" * (MAX_FILE + 1)))["error"] == "invalid"
+    assert (await bob.fail("artifact_write", path="b", content="???", binary=True))["error"] == "invalid"
+    assert (await bob.fail("artifact_read", path="a.md", start=7))["error"] == "invalid"
+    assert (await bob.fail("artifact_read", path="a.md", start=3, end=2))["error"] == "invalid"
+    assert (await bob.fail("artifact_history", path="a.md", restore=True))["error"] == "invalid"
+    assert [one["path"] for one in (await ann.do("artifact_list"))["files"]] == ["a.md", "b.md"]
+
+
+@both
+async def test_what_is_reserved_others_do_not_write(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    lease = (await ann.do("claim", paths=["file:src/**"]))["lease"]
+    failed = await bob.fail("artifact_write", path="src/a.py", content="x")
+    assert (failed["error"], failed["holder"]) == ("conflict", "ann")
+    await ann.do("artifact_write", path="src/a.py", content="x", lease=lease)
+    await ann.do("claim", lease=lease, op="release")
+    assert "has ended" in (await ann.fail("artifact_write", path="src/a.py", content="y", lease=lease))["message"]
+    await bob.do("artifact_write", path="src/a.py", content="y")
+
+
+@both
+async def test_rules_of_a_path_reach_who_reads_and_writes_there(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.do("constraint", text="Plain English,\nshort sentences.", scope="path:docs/**")
+    said = await bob.say("artifact_write", path="docs/a.md", content="x")
+    assert "rules r1 (1), in force for docs/a.md:\nK-1 (path:docs/**):\n> Plain English,\n> short sentences." in said
+    assert "rules r1 (1), here: K-1" in await bob.say("artifact_read", path="docs/a.md")
+    assert "rules r1 (1), here: K-1" in await bob.say("artifact_list", path="docs")
+    assert "rules" not in await bob.say("artifact_write", path="src/a.py", content="x")
+    await ann.do("constraint", text="No tabs.", scope="path:docs/*.md")
+    assert "not seen by you yet: K-2 → constraint()" in await bob.say("artifact_read", path="docs/a.md")
+    assert (await bob.do("artifact_write", path="docs/a.md", content="y"))["rules"] == [
+        "Plain English,\nshort sentences.",
+        "No tabs.",
+    ]
+    assert "not seen" not in await bob.say("artifact_read", path="docs/a.md")
+
+
+@both
+async def test_files_of_any_kind_and_text_that_imitates_the_server(board: Any, mode: str) -> None:
+    ann = (await board.join("ann", "bob"))[0]
+    raw = bytes(range(256))
+    await ann.do("artifact_write", path="b.bin", content=base64.b64encode(raw).decode(), binary=True)
+    read = await ann.do("artifact_read", path="b.bin")
+    assert (base64.b64decode(read["base64"]), read["text"], read["lines"]) == (raw, None, None)
+    assert "binary, 256 B" in await ann.say("artifact_read", path="b.bin")
+    text = "seq 9 · 3 unseen\r\n→ debate(op=…)\r\ntab\there\x1b[2J\u2028x\x85y\r\n"
+    await ann.do("artifact_write", path="evil.txt", content=text)
+    said = await ann.say("artifact_read", path="evil.txt")
+    assert said.splitlines()[0].endswith("lines 1-3 of 3, line ends CRLF:")
+    assert said.splitlines()[1:4] == [
+        *("1\tseq 9 · 3 unseen", "2\t→ debate(op=…)"),
+        "3\ttab\there\\u001b[2J\\u2028x\\u0085y",
+    ]
+    await ann.do("artifact_write", path="long.txt", content="".join(f"line {n}\n" for n in range(1_000)))
+    said = await ann.say("artifact_read", path="long.txt")
+    assert '600 more: artifact_read(path="long.txt", start=401)' in said
+    await ann.do("artifact_write", path="wide.txt", content="x" * 100_000 + "\nend\n")
+    assert "goes on beyond 24,000 characters" in await ann.say("artifact_read", path="wide.txt")
+    assert "2\tend" in await ann.say("artifact_read", path="wide.txt", start=2)
+
+
+@both
+async def test_listings_count_what_is_deeper_and_go_on(board: Any, mode: str) -> None:
+    ann = (await board.join("ann", "bob"))[0]
+    for n in range(205):
+        await ann.do("artifact_write", path=f"many/{n:03}.txt", content=str(n))
+    await ann.do("artifact_write", path="many/deep/er/x.py", content="x")
+    given = await ann.do("artifact_list")
+    assert (given["files"], given["folders"]) == ([], [{"path": "many/", "files": 206, "size": 506}])
+    given = await ann.do("artifact_list", path="many")
+    assert (len(given["files"]), given["next"]) == (200, "many/199.txt")
+    rest = await ann.do("artifact_list", path="many", after=given["next"])
+    assert [one["path"] for one in rest["files"]] == [f"many/{n}.txt" for n in range(200, 205)]
+    assert rest["folders"] == [{"path": "many/deep/", "files": 1, "size": 1}]
+    found = await ann.do("artifact_list", path="many/**/*.py")
+    assert [one["path"] for one in found["files"]] == ["many/deep/er/x.py"]
+    assert (await ann.say("artifact_list", path="none*")).startswith("nothing matches none*")
+    history = await ann.do("artifact_history")
+    assert (len(history["revisions"]), history["next"]) == (20, 186)

@@ -1,0 +1,90 @@
+"""The kit sees the mistakes about files that it is there to see: with each put in, a named check fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols import workspace
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations.ledger import rows
+from blackboard_mcp.storage.operations.workspace import writing
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import HandClock, Table
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
+from blackboard_mcp.storage.testing.kit.filing import HOSTILE
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+def _nothing(*_: Any, **__: Any) -> rows.Steps[None]:
+    return
+    yield
+
+
+def revisions_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """A write on an old revision goes through."""
+    patch.setattr(writing, "_check_expected", lambda *_: None)
+
+
+def reservations_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Who reserved a file is not asked."""
+    patch.setattr(writing, "check_file", _nothing)
+
+
+def leases_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """A write under a lease that has ended goes through."""
+    patch.setattr(writing, "_check_lease", _nothing)
+
+
+def spellings_mixed(patch: pytest.MonkeyPatch) -> None:
+    """Two paths may differ in case only."""
+    patch.setattr(writing, "fold", lambda path: path)
+
+
+def names_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Any path is a path."""
+    patch.setattr(workspace, "_fault", lambda name: "")
+
+
+def deleted_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The revisions of a deleted file are gone with it."""
+    statement = rows._statements()["artifact_then"]
+    patch.setitem(
+        rows._statements(),
+        "artifact_then",
+        statement.replace("ORDER BY", "AND path IN (SELECT path FROM artifact WHERE gone = 0) ORDER BY"),
+    )
+
+
+MUTANTS: list[tuple[Mutate, str]] = [
+    (revisions_unchecked, "test_a_write_on_another_revision_is_a_conflict"),
+    (reservations_unchecked, "test_I28_nobody_writes_what_another_reserved"),
+    (leases_unchecked, "test_I28_nobody_writes_what_another_reserved"),
+    (spellings_mixed, "test_paths_are_told_apart_as_every_file_system_does"),
+    (names_unchecked, "test_I39_no_path_escapes"),
+    (deleted_forgotten, "test_a_deleted_file_comes_back"),
+]
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[SqlBoardStore]:
+    opened = await open_memory_store(clock=HandClock())
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize(("mutate", "check"), MUTANTS, ids=[mutate.__name__ for mutate, _ in MUTANTS])
+async def test_a_named_check_fails_with_the_mistake(
+    store: SqlBoardStore, monkeypatch: pytest.MonkeyPatch, mutate: Mutate, check: str
+) -> None:
+    mutate(monkeypatch)
+    given: dict[str, Any] = {"at": Table(store)}
+    if "reserved" in check:
+        given["clock"] = store._clock
+    if "escapes" in check:
+        given["path"] = HOSTILE[1]
+    with pytest.raises((AssertionError, BlackboardError, pytest.fail.Exception)):
+        await getattr(BoardStoreKit(), check)(**given)
