@@ -53,7 +53,7 @@ LISTS = {"tags", "any_tags", "no_tags", "ids", "keys"}
 """Arguments that take one string for a list of one."""
 FREE = {
     *("text", "author", "name", "reason", "objective", "title", "idempotency_key", "metadata", "flags"),
-    *("query", "path"),
+    *("query", "path", "content", "append", "diff"),
 }
 """Arguments that take any words."""
 WORDS: dict[str, list[Any]] = {
@@ -64,6 +64,13 @@ WORDS: dict[str, list[Any]] = {
     "op": ["close", ""],
     "lifecycle": ["shut", ""],
     "importance": [0, 6],
+    "replace": [{"a": 1}, {"old": "x"}, {"old": "x", "new": "y", "every": True}],
+    "delete": [True],  # there is no such file
+    "binary": [True],  # without content
+    "expected": [-1],
+    "revision": [-1],
+    "end": [0],
+    "depth": [0, 21],
     "expected_version": [-1],
     "budget": [0],
     "since": [2**40],
@@ -177,6 +184,7 @@ OTHERWISE: dict[tuple[str, str], list[Any]] = {
     ("query", "tags"): NO_TAGS,
     ("query_archive", "tags"): NO_TAGS,
     ("consume", "limit"): [51],
+    ("artifact_list", "after"): ["x" * 801],
 }
 """Where a tool takes what others refuse: the values instead."""
 ALONE = {"items", "board", "idempotency_key"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -70,21 +71,34 @@ MUTANTS: list[tuple[Mutate, str]] = [
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[SqlBoardStore]:
-    opened = await open_memory_store(clock=HandClock())
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def store(clock: HandClock) -> AsyncIterator[SqlBoardStore]:
+    opened = await open_memory_store(clock=clock)
     yield opened
     await opened.close()
 
 
-@pytest.mark.parametrize(("mutate", "check"), MUTANTS, ids=[mutate.__name__ for mutate, _ in MUTANTS])
-async def test_a_named_check_fails_with_the_mistake(
-    store: SqlBoardStore, monkeypatch: pytest.MonkeyPatch, mutate: Mutate, check: str
+async def tried(store: SqlBoardStore, clock: HandClock, check: str) -> None:
+    test = getattr(BoardStoreKit, check)
+    given = {"at": Table(store), "clock": clock, "path": HOSTILE[1]}
+    await test(
+        BoardStoreKit(), **{name: given[name] for name in inspect.signature(test).parameters if name in given}
+    )
+
+
+@pytest.mark.parametrize(("mutate", "check"), MUTANTS, ids=lambda value: getattr(value, "__name__", None))
+async def test_the_kit_sees_the_mistake(
+    store: SqlBoardStore, clock: HandClock, mutate: Mutate, check: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
-    given: dict[str, Any] = {"at": Table(store)}
-    if "reserved" in check:
-        given["clock"] = store._clock
-    if "escapes" in check:
-        given["path"] = HOSTILE[1]
-    with pytest.raises((AssertionError, BlackboardError, pytest.fail.Exception)):
-        await getattr(BoardStoreKit(), check)(**given)
+    with pytest.raises((AssertionError, pytest.fail.Exception, BlackboardError)):
+        await tried(store, clock, check)
+
+
+@pytest.mark.parametrize("check", sorted({check for _, check in MUTANTS}))
+async def test_without_a_mistake_the_checks_pass(store: SqlBoardStore, clock: HandClock, check: str) -> None:
+    await tried(store, clock, check)

@@ -93,7 +93,10 @@ async def test_what_is_reserved_others_do_not_write(board: Any, mode: str) -> No
     assert (failed["error"], failed["holder"]) == ("conflict", "ann")
     await ann.do("artifact_write", path="src/a.py", content="x", lease=lease)
     await ann.do("claim", lease=lease, op="release")
-    assert "has ended" in (await ann.fail("artifact_write", path="src/a.py", content="y", lease=lease))["message"]
+    assert (
+        "has ended"
+        in (await ann.fail("artifact_write", path="src/a.py", content="y", lease=lease))["message"]
+    )
     await bob.do("artifact_write", path="src/a.py", content="y")
 
 
@@ -102,7 +105,10 @@ async def test_rules_of_a_path_reach_who_reads_and_writes_there(board: Any, mode
     ann, bob = await board.join("ann", "bob")
     await ann.do("constraint", text="Plain English,\nshort sentences.", scope="path:docs/**")
     said = await bob.say("artifact_write", path="docs/a.md", content="x")
-    assert "rules r1 (1), in force for docs/a.md:\nK-1 (path:docs/**):\n> Plain English,\n> short sentences." in said
+    assert (
+        "rules r1 (1), in force for docs/a.md:\nK-1 (path:docs/**):\n> Plain English,\n> short sentences."
+        in said
+    )
     assert "rules r1 (1), here: K-1" in await bob.say("artifact_read", path="docs/a.md")
     assert "rules r1 (1), here: K-1" in await bob.say("artifact_list", path="docs")
     assert "rules" not in await bob.say("artifact_write", path="src/a.py", content="x")
