@@ -198,7 +198,7 @@ BASE: dict[str, dict[str, Any]] = {
     "prune": {"dry_run": True},
     "consume": {"group": "g", "filter": {}, "seconds": 0},
     "transaction": {"writes": [{"text": "a write"}]},
-    "artifact_write": {"path": "a.md"},
+    "artifact_write": {"path": "a.md", "expected": 9},  # which no file has: nothing is written
     "artifact_read": {"path": "a.md"},
     "report_result": {"ok": True},  # without check, as ok and cites of any kind are good with it
     "request": {"to": "bob", "text": "a question"},

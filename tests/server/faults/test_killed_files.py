@@ -48,7 +48,8 @@ class Writers(Team):
 def clone(data: Path, to: Path) -> Iterator[Path]:
     """Brings the repository of the board up to date, checks it with Git, and clones it."""
     words = [sys.executable, "-m", "blackboard_mcp.server", "workspace", "--data", str(data)]
-    subprocess.run(words, check=True, capture_output=True, timeout=RUN, env=wires.environment())
+    done = subprocess.run(words, capture_output=True, text=True, timeout=RUN, env=wires.environment())
+    assert done.returncode == 0, done.stderr
     where = folder_of(data / "workspaces", "main")
     subprocess.run(["git", "clone", "-q", str(where), str(to)], check=True, timeout=RUN)
     words = ["git", "-C", str(to), "fsck", "--full", "--strict"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import shutil
 import time
 import zlib
@@ -27,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 _BATCH: Final = 50
 """Revisions that are committed together, with one move of the branch."""
-_ATTEMPTS: Final = 20
-_STALE: Final = 30.0
-"""Seconds after which a lock of a branch counts as left behind by a process that was killed."""
+_ATTEMPTS: Final = 100
+_STALE: Final = 2.0
+"""Seconds after which a lock counts as left behind by a process that was killed; a write under it takes far less."""
 _PAUSE: Final = 0.05
 _LAST: Final = 1 << 62
 
@@ -105,8 +106,8 @@ class Committer:
             return await asyncio.to_thread(repository.head)
         except Moved:
             return None
-        except FileLocked:
-            await asyncio.to_thread(_unlock, folder)
+        except FileLocked as error:
+            await asyncio.to_thread(_unlock, Path(os.fsdecode(error.lockfilename)))
             return None
         except (KeyError, AssertionError, ValueError, zlib.error, NotGitRepository, ObjectFormatException):
             logger.warning("the repository %s is damaged and is made anew", folder, exc_info=True)
@@ -119,15 +120,15 @@ class Committer:
     async def _catch_up(self, board: str, repository: Repository) -> None:
         from .repository import stamp
 
-        last = await asyncio.to_thread(repository.revision)
+        head, last = await asyncio.to_thread(repository.last)
         if last is not None:
             known = await self._store.artifact_history(board, "", last[0] + 1, 1)
             if not known or stamp(known[0]) != last:
                 await self._go_back(board, repository)
-                last = await asyncio.to_thread(repository.revision)
+                head, last = await asyncio.to_thread(repository.last)
         done = 0 if last is None else last[0]
         while batch := await self._store.artifact_log(board, done, _BATCH):
-            await asyncio.to_thread(repository.append, batch)
+            head = await asyncio.to_thread(repository.append, head, batch)
             done = batch[-1].revision.number
 
     async def _go_back(self, board: str, repository: Repository) -> None:
@@ -148,9 +149,8 @@ class Committer:
         raise KeyError(board)
 
 
-def _unlock(folder: Path) -> None:
-    """Removes the lock of the branch if it was left behind."""
-    lock = folder / "refs" / "heads" / "main.lock"
+def _unlock(lock: Path) -> None:
+    """Removes the lock of the branch or of an object if it was left behind."""
     with contextlib.suppress(OSError):
         if time.time() - lock.stat().st_mtime > _STALE:
             lock.unlink()

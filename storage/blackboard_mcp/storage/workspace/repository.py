@@ -7,10 +7,12 @@ is made anew with the same ids.
 
 from __future__ import annotations
 
+import contextlib
 import stat
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from blackboard_mcp.protocols.workspace import ArtifactContent, Revision
@@ -39,8 +41,7 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         if not (folder / "HEAD").exists():
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            Repo.init_bare(str(folder), default_branch=b"main").close()
+            _make(folder)
         self._repo = Repo(str(folder))
         self._new = 0
 
@@ -48,20 +49,20 @@ class Repository:
         """Closes the files of the repository."""
         self._repo.close()
 
-    def revision(self) -> tuple[int, str] | None:
-        """Returns the number and the instant of the last revision in the repository; `None` if there is none.
+    def last(self) -> tuple[ObjectID | None, tuple[int, str] | None]:
+        """Returns the last commit, and the number and instant of the last revision up to it.
 
         Raises:
             KeyError: an object is missing.
         """
-        at = self._head()
+        head = at = self._head()
         while at is not None:
             commit = self._commit(at)
             found = _trailers(commit)
             if found is not None:
-                return found
+                return head, found
             at = commit.parents[0] if commit.parents else None
-        return None
+        return head, None
 
     def head(self) -> str:
         """Returns the id of the last commit; empty if there is none."""
@@ -86,20 +87,21 @@ class Repository:
             self._repo.refs[Ref(b"refs/former/" + was[:12])] = was
         self._move(was, to)
 
-    def append(self, contents: Sequence[ArtifactContent]) -> None:
-        """Adds a commit for each of the revisions, and then moves the branch.
+    def append(self, on: ObjectID | None, contents: Sequence[ArtifactContent]) -> ObjectID | None:
+        """Adds a commit for each of the revisions after the commit `on`, moves the branch, and returns the last commit.
 
         Raises:
-            Moved: another process moved it meanwhile; nothing was moved.
+            Moved: the branch does not end in `on` any more; it was not moved.
         """
-        was = head = self._head()
+        head = on
         root = self._tree(self._commit(head).tree) if head is not None else Tree()
         trees: dict[bytes, Tree] = {}
         for content in contents:
             root = self._with(root, content, trees)
             head = self._add_commit(root, head, content.revision)
-        if head is not None and head != was:
-            self._move(was, head)
+        if head is not None and head != on:
+            self._move(on, head)
+        return head
 
     def put_history(self, lines: bytes) -> None:
         """Adds a commit with the history of the board beside its files, if it changed.
@@ -212,6 +214,15 @@ class Repository:
         )
         if not moved:
             raise Moved
+
+
+def _make(folder: Path) -> None:
+    """Makes an empty repository at once, whoever else makes it."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with TemporaryDirectory(dir=folder.parent, prefix="new-", ignore_cleanup_errors=True) as beside:
+        Repo.init_bare(beside, default_branch=b"main").close()
+        with contextlib.suppress(OSError):  # another process made it meanwhile
+            Path(beside).rename(folder)
 
 
 def _copy(tree: Tree) -> Tree:

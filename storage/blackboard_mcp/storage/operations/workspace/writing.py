@@ -93,18 +93,15 @@ def write_artifact(
     op: ArtifactOp = "deleted" if new is None else "written" if edit.restore is None else "restored"
     number = (yield sql("artifact_last"), (ledger.no,))[0][0] + 1
     before = rows[0][0] if rows else 0
-    values = (
-        *(ledger.no, number, path, fold(path), op, before, len(new or b"")),
-        *(line_count(new or b""), _blob(new), agent, message, write.now),
-        b"" if new is None else zlib.compress(new, _LEVEL),
-    )
-    yield sql("artifact_add"), values
+    size, lines, blob = len(new or b""), line_count(new or b""), _blob(new)
+    packed = b"" if new is None else zlib.compress(new, _LEVEL)
+    told = (op, before, size, lines, blob, agent, message, write.now)
+    yield sql("artifact_add"), (ledger.no, number, path, fold(path), *told, packed)
     ledger.grown += 1
-    facts = {"path": path, "revision": number, "op": op, "size": len(new or b"")}
+    facts = {"path": path, "revision": number, "op": op, "size": size}
     yield from ledger.emit(EventType.ARTIFACT_WRITTEN, data=facts)
     yield from ledger.close()
-    written = revision_of((yield sql("artifact_then"), (ledger.no, path, number))[0])
-    return Written(written, former, changed=True, seq=ledger.board.seq)
+    return Written(revision_of((number, path, *told)), former, changed=True, seq=ledger.board.seq)
 
 
 def _check_lease(ledger: Ledger, lease: int | None) -> Steps[None]:

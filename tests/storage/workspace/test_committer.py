@@ -1,0 +1,172 @@
+"""The repository follows the board: after a restored backup, damage, left locks, and beside another process."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.workspace import Edit
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.workspace import committer
+from blackboard_mcp.storage.workspace.committer import Committer, folder_of
+from dulwich.repo import Repo
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlBoardStore]:
+    opened = await SqlBoardStore.open(tmp_path / "board.sqlite3")
+    await opened.ensure_board("main", "ann", BoardConfig())
+    yield opened
+    await opened.close()
+
+
+async def write(store: SqlBoardStore, path: str, text: str | None, message: str = "") -> None:
+    edit = Edit(delete=True) if text is None else Edit(content=text.encode())
+    await store.write_artifact("main", "ann", path, edit, message=message)
+
+
+def commits(folder: Path) -> list[tuple[str, str]]:
+    """The commits of a board's repository, the oldest first: ids and first lines."""
+    with Repo(str(folder_of(folder, "main"))) as repo:
+        entries = repo.get_walker(include=[repo.refs[b"refs/heads/main"]], reverse=True)
+        return [(e.commit.id.decode(), e.commit.message.decode().splitlines()[0]) for e in entries]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """The files of the last commit."""
+    with Repo(str(folder_of(folder, "main"))) as repo:
+        root = repo[repo[repo.refs[b"refs/heads/main"]].tree]  # type: ignore[attr-defined]
+        found, rest = {}, [("", root)]
+        while rest:
+            path, at = rest.pop()
+            for entry in at.iteritems():
+                name = f"{path}{entry.path.decode()}"
+                if entry.mode & 0o40000:
+                    rest.append((f"{name}/", repo[entry.sha]))
+                else:
+                    found[name] = repo[entry.sha].data  # type: ignore[attr-defined]
+        return found
+
+
+async def test_a_repository_made_anew_has_the_same_commits(store: SqlBoardStore, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    steady = Committer(store, one)
+    for n in range(60):
+        await write(store, f"d{n % 3}/f{n % 7}.md", f"text {n}", f"Step {n}\n\nRevision: 99\nWritten: never")
+        if n % 20 == 3:
+            await write(store, f"d{n % 3}/f{n % 7}.md", None)
+        if n % 9 == 0:
+            await steady.update("main")
+    assert await steady.update("main") == await Committer(store, two).update("main")
+    assert commits(one) == commits(two)
+    assert len(commits(one)) == 63
+    assert tree(one) == {
+        f"artifacts/{file.path}": (await store.read_artifact("main", file.path)).body
+        for file in await store.artifacts("main")
+    }
+
+
+async def test_the_last_file_of_a_folder_takes_the_folder_along(store: SqlBoardStore, tmp_path: Path) -> None:
+    await write(store, "a/b/c.md", "x")
+    await write(store, "a/b/c.md", None)
+    await Committer(store, tmp_path).update("main")
+    assert tree(tmp_path) == {}
+    await write(store, "a", "x")
+    await Committer(store, tmp_path).update("main")
+    assert tree(tmp_path) == {"artifacts/a": b"x"}
+
+
+async def test_a_restored_backup_takes_the_branch_back(store: SqlBoardStore, tmp_path: Path) -> None:
+    for n in range(3):
+        await write(store, "a.md", str(n))
+    await store.backup(tmp_path / "copy.sqlite3")
+    await write(store, "a.md", "lost")
+    lost = await Committer(store, tmp_path).update("main")
+    other = await SqlBoardStore.open(tmp_path / "copy.sqlite3")
+    try:
+        await write(other, "a.md", "instead")
+        await Committer(other, tmp_path).update("main")
+    finally:
+        await other.close()
+    assert len(commits(tmp_path)) == 4
+    assert tree(tmp_path) == {"artifacts/a.md": b"instead"}
+    with Repo(str(folder_of(tmp_path, "main"))) as repo:
+        assert lost.encode() in repo.refs.as_dict(b"refs/former").values()
+
+
+@pytest.mark.parametrize("broken", ["object", "head", "branch", "all"])
+async def test_a_damaged_repository_is_made_anew(store: SqlBoardStore, tmp_path: Path, broken: str) -> None:
+    await write(store, "a.md", "one")
+    head = await Committer(store, tmp_path).update("main")
+    folder = folder_of(tmp_path, "main")
+    match broken:
+        case "object":
+            (folder / "objects" / head[:2] / head[2:]).unlink()
+        case "head":
+            path = folder / "objects" / head[:2] / head[2:]
+            path.chmod(0o600)
+            path.write_bytes(b"no object")
+        case "branch":
+            (folder / "refs/heads/main").write_text("0" * 40)
+        case "all":
+            shutil.rmtree(folder)
+    assert await Committer(store, tmp_path).update("main") == head
+    assert tree(tmp_path) == {"artifacts/a.md": b"one"}
+
+
+async def test_locks_that_a_killed_process_left_are_removed(
+    store: SqlBoardStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer, "_STALE", 0.0)
+    await write(store, "a.md", "one")
+    folder = folder_of(tmp_path, "main")
+    await Committer(store, tmp_path).update("main")
+    await write(store, "a.md", "two")
+    revision = (await store.artifact_history("main"))[0]
+    for lock in (
+        folder / "refs/heads/main.lock",
+        folder / "objects" / revision.blob[:2] / f"{revision.blob[2:]}.lock",
+    ):
+        lock.parent.mkdir(exist_ok=True)
+        lock.touch()
+    await Committer(store, tmp_path).update("main")
+    assert tree(tmp_path) == {"artifacts/a.md": b"two"}
+
+
+async def test_committers_side_by_side_write_each_revision_once(store: SqlBoardStore, tmp_path: Path) -> None:
+    many = [Committer(store, tmp_path) for _ in range(4)]
+
+    async def work(one: Committer, n: int) -> None:
+        for step in range(8):
+            await write(store, f"{n}.md", str(step), f"{n} {step}")
+            await one.update("main")
+
+    await asyncio.gather(*(work(one, n) for n, one in enumerate(many)))
+    assert [said for _, said in commits(tmp_path)] == [
+        revision.message for revision in reversed(await store.artifact_history("main", "", 0, 100))
+    ]
+    assert len(commits(tmp_path)) == 32
+
+
+async def test_the_history_stands_beside_the_files(store: SqlBoardStore, tmp_path: Path) -> None:
+    await write(store, "a.md", "one")
+
+    async def lines() -> AsyncIterator[bytes]:
+        for line in (b'{"seq": 1}\n', b'{"seq": 2}\n'):
+            yield line
+
+    await Committer(store, tmp_path).update("main", lines)
+    assert tree(tmp_path) == {"artifacts/a.md": b"one", "history.jsonl": b'{"seq": 1}\n{"seq": 2}\n'}
+    head = await Committer(store, tmp_path).update("main", lines)
+    await write(store, "b.md", "two")
+    await Committer(store, tmp_path).update("main")
+    assert tree(tmp_path).keys() == {"artifacts/a.md", "artifacts/b.md", "history.jsonl"}
+    assert [id_ for id_, _ in commits(tmp_path)][-2] == head
+
+
+def test_boards_that_differ_in_case_only_have_their_own_folders(tmp_path: Path) -> None:
+    assert len({folder_of(tmp_path, name).name.lower() for name in ("main", "Main", "MAIN", "mAin")}) == 4
