@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -112,3 +114,48 @@ async def test_a_board_of_another_size_costs_no_other_board_its_image(
     assert len(small) == 19
     assert kept.of(table, "main") is None
     assert kept.of(table, "small") is small
+
+
+async def test_boards_that_do_not_fit_together_replace_each_other_once_in_twenty_searches(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "LARGE", 30)
+    await index.upsert([document(n, "valve", board=b) for b in ("one", "two") for n in range(1, 21)])
+    table, kept, reads = index._table(create=False), Images(), []
+    made = images._made
+    monkeypatch.setattr(images, "_made", lambda found: reads.append(1) or made(found))
+    answered = [kept.of(table, board) is not None for _ in range(50) for board in ("one", "two")]
+    assert answered[:4] == [True, True, False, True]
+    assert 4 <= len(reads) <= 7
+    for _ in range(20):
+        kept.of(table, "one")
+    assert kept.of(table, "one") is not None
+    found = [await index.search(ArchiveQuery(board, "valve")) for board in ("one", "two", "one", "two")]
+    assert found[0].hits
+    assert found[0].hits == found[2].hits
+    assert found[1].hits == found[3].hits
+
+
+async def test_reading_a_board_keeps_no_search_of_another_waiting(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await index.upsert([document(n, "valve", board=b) for b in ("slow", "quick") for n in range(1, 4)])
+    table, kept = index._table(create=False), Images()
+    quick = kept.of(table, "quick")
+    begun, go_on = threading.Event(), threading.Event()
+    renewed = images._renewed
+
+    def held_up(*given: Any) -> Any:
+        begun.set()
+        assert go_on.wait(30)
+        return renewed(*given)
+
+    monkeypatch.setattr(images, "_renewed", held_up)
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(kept.of, table, "slow")
+        try:
+            assert begun.wait(30)
+            assert threads.submit(kept.of, table, "quick").result(10) is quick
+        finally:
+            go_on.set()
+        assert slow.result(30) is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
@@ -18,6 +19,7 @@ from blackboard_mcp.storage.lance.words import clean
 from cachetools import LRUCache
 
 _FETCHED = 500
+_TURN = 20
 _NUMBERS = ("number", "part", "start", "seq", "thread", "length", "created_us")
 _TEXTS = ("type", "author", "tags")
 _STATE = ("number", "part", "seq")
@@ -128,46 +130,82 @@ class BoardImage:
 
 
 class Images:
-    """The images of recently searched boards, with at most `counts.LARGE` windows together."""
+    """The images of recently searched boards, with at most `counts.LARGE` windows together.
+
+    A board that does not fit beside the others replaces them at most once in `_TURN` searches. Until then the
+    driver's engines search it. Reading one board keeps no search of another waiting.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._reading: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._version = -1
         self._fresh: set[str] = set()
-        self._large: set[str] = set()
+        self._sizes: dict[str, int] = {}
+        self._searches = 0
+        self._next_turn = 0
         self._images: LRUCache[str, BoardImage] = LRUCache(
             counts.LARGE, getsizeof=lambda image: len(image) or 1
         )
 
     def of(self, table: Any, board: str) -> BoardImage | None:
-        """Returns the image of a board as the table has it now; `None` if the board is too large for one."""
+        """Returns the image of a board as the table has it now; `None` if the driver's engines must search it."""
+        version = table.version
         with self._lock:
-            version = table.version
+            self._searches += 1
             if version != self._version:
                 self._version = version
-                self._fresh, self._large = set(), set()
-            if board in self._large:
+                self._fresh, self._sizes = set(), {}
+            if (image := self._present(board)) is not None:
+                return image
+            if board in self._sizes and not self._admits(board, self._sizes[board]):
                 return None
-            former = self._images.pop(board, None)
-            image = former if board in self._fresh and former is not None else _renewed(table, board, former)
-            if image is None:
-                self._large.add(board)
-                return None
-            self._images[board] = image
-            self._fresh.add(board)
+            reading = self._reading.setdefault(board, threading.Lock())
+        with reading:
+            with self._lock:
+                if version == self._version and (image := self._present(board)) is not None:
+                    return image
+            state = _state(table, board)
+            size = max(state.num_rows, 1)
+            with self._lock:
+                if version == self._version:
+                    self._sizes[board] = size
+                if not self._admits(board, size):
+                    return None
+                if not self._fits(board, size):
+                    self._next_turn = self._searches + _TURN
+                former = self._images.get(board)
+            image = _renewed(table, board, former, state)
+            with self._lock:
+                self._images[board] = image
+                if version == self._version:
+                    self._fresh.add(board)
             return image
 
+    def _present(self, board: str) -> BoardImage | None:
+        return self._images.get(board) if board in self._fresh else None
 
-def _renewed(table: Any, board: str, former: BoardImage | None) -> BoardImage | None:
-    """Returns the image of the board's present rows; `None` if they are too many."""
+    def _admits(self, board: str, size: int) -> bool:
+        return size <= counts.LARGE and (self._fits(board, size) or self._searches >= self._next_turn)
+
+    def _fits(self, board: str, size: int) -> bool:
+        """Tells whether the board's windows fit beside those of the other images."""
+        former = self._images.getsizeof(self._images[board]) if board in self._images else 0
+        return self._images.currsize - former + size <= counts.LARGE
+
+
+def _state(table: Any, board: str) -> Any:
+    """Returns the number, part and seq of the board's rows, of at most one more than an image may have."""
+    return table.search().where(rows.on_board(board)).select(list(_STATE)).limit(counts.LARGE + 1).to_arrow()
+
+
+def _renewed(table: Any, board: str, former: BoardImage | None, state: Any) -> BoardImage:
+    """Returns the image of the board's present rows, whose `state` is given."""
     import numpy as np
 
-    found = table.search().where(rows.on_board(board)).select(list(_STATE)).limit(counts.LARGE + 1).to_arrow()
-    if found.num_rows > counts.LARGE:
-        return None
     if former is None:
         return _made(_read(table, rows.on_board(board)))
-    now = set(zip(*(found[name].to_pylist() for name in _STATE), strict=True))
+    now = set(zip(*(state[name].to_pylist() for name in _STATE), strict=True))
     before = set(zip(*(former.columns[name].tolist() for name in _STATE), strict=True))
     changed = {number for number, _, _ in now ^ before}
     if len(changed) > _FETCHED:
