@@ -53,7 +53,7 @@ def check_what_strict_schemas_cannot_say(tools: list[Tool]) -> None:
 def check_titles_and_hints(tools: list[Tool]) -> None:
     assert all(tool.title for tool in tools)
     reading = {tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint}
-    names = ("read", "query", "wait", "get_context", "artifact_read", "artifact_list")
+    names = ("read", "query", "wait", "get_context", "artifact_read", "artifact_list", "artifact_search")
     assert reading == {PREFIX + name for name in names}
 
 

@@ -331,6 +331,7 @@ ROWS: tuple[Row, ...] = (
     Row("artifact_write", "", CONTRIBUTORS, READ_POST, plain(path="a.md", content="x")),
     Row("artifact_read", "", EVERYBODY, READ, plain(path="none.md"), "not_found", "not_found"),
     Row("artifact_list", "", EVERYBODY, READ, plain()),
+    Row("artifact_search", "", EVERYBODY, READ, plain(text="pump")),
     Row("artifact_history", "look", EVERYBODY, READ, plain()),
     Row(
         "artifact_history",

@@ -70,11 +70,42 @@ class WireFolder(_Wire):
     size: int = Field(description="their bytes")
 
 
+class WirePart(_Wire):
+    title: str = Field(description="what these lines define, under which heading")
+    start: int
+    end: int
+
+
+class WireOutline(_Wire):
+    path: str
+    parts: list[WirePart]
+
+
+class WireArtifactHit(WirePart):
+    """Lines of a file that a search found."""
+
+    path: str
+    revision: int
+    line: int = Field(description="the line with most of the words")
+    text: str = Field(description="that line")
+    score: float = Field(description="larger is better; comparable within one answer")
+
+
+class ArtifactSearchAnswer(_Wire):
+    """What a search found, the best first."""
+
+    hits: list[WireArtifactHit]
+    files: int = Field(description="how many files were searched")
+    rules: list[str] = Field(description="ids of the rules in force for the folder")
+    seq: int
+
+
 class ArtifactListAnswer(_Wire):
     """Files, and the folders that are deeper than was asked for."""
 
     files: list[WireRevision]
     folders: list[WireFolder]
+    outlines: list[WireOutline] = Field(description="of the first 60 files, if asked for")
     next: str | None = Field(description="pass it as `after` to list more")
     rules: list[str] = Field(description="ids of the rules in force for the folder")
     seq: int

@@ -145,6 +145,67 @@ async def test_files_of_any_kind_and_text_that_imitates_the_server(board: Any, m
     assert "2\tend" in await ann.say("artifact_read", path="wide.txt", start=2)
 
 
+CODE = """\"\"\"Pumps.\"\"\"
+
+import os
+
+
+class Pump:
+    \"\"\"A pump.\"\"\"
+
+    def raisePressure(self, bar):
+        return bar + 1
+
+    def stop(self):
+        pass
+
+
+def check_valve(valve):
+    return valve.is_open
+"""
+
+
+@both
+async def test_search_finds_parts_of_files_with_their_lines(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    assert "none of these words stand in the 0 files" in await ann.say("artifact_search", text="pump")
+    await ann.do("artifact_write", path="src/pump.py", content=CODE)
+    await ann.do(
+        "artifact_write",
+        path="docs/a.md",
+        content="# Guide\n\n## The valve\n\nOil it.\n\n## Paint\n\nBlue.\n",
+    )
+    await ann.do("artifact_write", path="broken.py", content="def f(:\n  valve\n")
+    await ann.do("artifact_write", path="b.bin", content=base64.b64encode(b"\0valve").decode(), binary=True)
+    said = await bob.say("artifact_search", text="how is the pressure raised")
+    assert said.splitlines()[:2] == [
+        'src/pump.py 9-10 "Pump > raisePressure"',
+        "9\t    def raisePressure(self, bar):",
+    ]
+    found = await bob.do("artifact_search", text="check the valve")
+    assert found["hits"][0] | {"score": 0} == {
+        **{"path": "src/pump.py", "revision": 1, "start": 16, "end": 17, "title": "check_valve", "line": 16},
+        **{"text": "def check_valve(valve):", "score": 0},
+    }
+    assert {hit["path"] for hit in found["hits"]} == {"src/pump.py", "docs/a.md", "broken.py"}
+    assert found["files"] == 3
+    only = await bob.do("artifact_search", text="valve", path="docs")
+    assert [(hit["path"], hit["title"], hit["start"]) for hit in only["hits"]] == [
+        ("docs/a.md", "Guide > The valve", 3)
+    ]
+    only = await bob.do("artifact_search", text="valve", path="**/*.py")
+    assert {hit["path"] for hit in only["hits"]} == {"src/pump.py", "broken.py"}
+    await ann.do("artifact_write", path="src/pump.py", replace={"old": "check_valve", "new": "look"})
+    await ann.do("artifact_write", path="broken.py", delete=True)
+    found = await bob.do("artifact_search", text="check")
+    assert found["hits"] == []
+    found = await bob.do("artifact_search", text="valve")
+    assert {(hit["path"], hit["revision"]) for hit in found["hits"]} == {("src/pump.py", 5), ("docs/a.md", 2)}
+    assert (await bob.fail("artifact_search", text=" "))["error"] == "invalid"
+    said = await bob.say("artifact_list", path="src", outline=True)
+    assert "src/pump.py: 6 Pump, 9 raisePressure, 12 stop, 16 look" in said
+
+
 @both
 async def test_listings_count_what_is_deeper_and_go_on(board: Any, mode: str) -> None:
     ann = (await board.join("ann", "bob"))[0]

@@ -243,6 +243,7 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
         "artifact_write": always(Action.READ, Action.POST),
         "artifact_read": READS,
         "artifact_list": READS,
+        "artifact_search": READS,
         "artifact_history": Needs(
             (
                 _case("look", Action.READ, lambda given: not given.get("restore")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.values import dataclass
@@ -14,11 +14,18 @@ from blackboard_mcp.protocols.workspace import ArtifactContent, Revision, Writte
 from ..text.lines import clip, flat, in_quotes, quoted, relative_age, visible, word
 from ..usecases.workspace import Folder, Listing
 
+if TYPE_CHECKING:
+    from blackboard_mcp.storage.workspace.search import ArtifactHit, Outline
+
 MAX_SHOWN: Final = 24_000
 """Most characters of a file in one answer."""
 DEFAULT_LINES: Final = 400
 """Most lines in an answer to a call that names no end."""
 MAX_DIFF: Final = 16_000
+MAX_OUTLINE: Final = 8_000
+_OUTLINED: Final = 600
+_TITLE: Final = 60
+_LINE: Final = 200
 _MESSAGE: Final = 100
 _UNUSUAL: Final = re.compile("[\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
@@ -69,6 +76,11 @@ def excerpt_of(content: ArtifactContent, start: int, end: int | None) -> Excerpt
     )
 
 
+def named(path: str) -> str:
+    """Returns a path as answers show it: in quotation marks if it has spaces, as it may imitate a line of ours."""
+    return f'"{visible(path)}"' if " " in path else visible(path)
+
+
 def size_words(revision: Revision) -> str:
     """Returns how long a file is, as `240 lines, 9.1 kB` or `binary, 3.0 kB`."""
     lines = "binary" if revision.lines is None else f"{revision.lines:,} line{'s' * (revision.lines != 1)}"
@@ -85,15 +97,15 @@ def written_lines(written: Written, book: RuleBook, agent: str, *, unseen: bool)
     `unseen` says that the agent may not know what was there before.
     """
     now, former = written.revision, written.former
-    path = visible(now.path)
+    path, name = visible(now.path), named(now.path)
     if not written.changed:
-        return [f"{path} has this content already, at rev {now.number}", *rules_whole(book, now.path)]
+        return [f"{name} has this content already, at rev {now.number}", *rules_whole(book, now.path)]
     if now.op == "deleted":
         back = f'artifact_history(path="{path}", revision={now.before}, restore=true)'
-        lines = [f"deleted {path} in rev {now.number}; {back} brings it back"]
+        lines = [f"deleted {name} in rev {now.number}; {back} brings it back"]
     else:
         was = "new" if former is None else f"was rev {former.number} by {word(former.agent)}"
-        lines = [f"{path} rev {now.number} ({size_words(now)}), {was}"]
+        lines = [f"{name} rev {now.number} ({size_words(now)}), {was}"]
     if former is not None and former.agent != agent and unseen:
         lines.append(
             f'you named no expected revision: artifact_history(path="{path}", revision={now.number}, diff=true) shows '
@@ -106,7 +118,7 @@ def rules_whole(book: RuleBook, path: str) -> list[str]:
     """Returns the rules in force for a path, whole."""
     if not book.mine:
         return []
-    lines = [f"{book.label}, in force for {visible(path)}:"]
+    lines = [f"{book.label}, in force for {named(path)}:"]
     for rule in book.mine:
         lead = f"{rule.id} ({flat(rule.bounds)})" if rule.bounds else rule.id
         said = quoted(rule.text)
@@ -127,7 +139,7 @@ def content_lines(content: ArtifactContent, found: Excerpt | None, now: datetime
     """Returns a file's lines behind their numbers, under a line on the file. `then`: it may be a former one."""
     revision = content.revision
     path = visible(revision.path)
-    head = f"{path} rev {revision.number} by {word(revision.agent)} {relative_age(revision.at, now)}"
+    head = f"{named(revision.path)} rev {revision.number} by {word(revision.agent)} {relative_age(revision.at, now)}"
     if found is None:
         return [f"{head}, {size_words(revision)}: no text to show"]
     notes = [
@@ -159,18 +171,54 @@ def listed_lines(listing: Listing, path: str, now: datetime) -> list[str]:
     for entry in listing.entries:
         if isinstance(entry, Folder):
             lines.append(
-                f"{visible(entry.path)} {entry.files:,} file{'s' * (entry.files != 1)}, {_bytes(entry.size)}"
+                f"{named(entry.path)} {entry.files:,} file{'s' * (entry.files != 1)}, {_bytes(entry.size)}"
             )
         else:
             age = relative_age(entry.at, now)
             lines.append(
-                f"{visible(entry.path)} rev {entry.number} by {word(entry.agent)} {age}, {size_words(entry)}"
+                f"{named(entry.path)} rev {entry.number} by {word(entry.agent)} {age}, {size_words(entry)}"
             )
     if listing.after:
         lines.append(f'more: artifact_list(path="{visible(path)}", after="{visible(listing.after)}")')
     if not lines:
-        where = f"nothing matches {visible(path)}" if path else "no files yet"
+        where = f"nothing matches {named(path)}" if path else "no files yet"
         lines.append(f'{where}; artifact_write(path="notes.md", content=…) writes one' if not path else where)
+    return lines
+
+
+def found_lines(hits: Sequence[ArtifactHit], files: int) -> list[str]:
+    """Returns what a search found: path, lines and title, and below it the line with most of the words."""
+    lines = []
+    for hit in hits:
+        title = f" {in_quotes(hit.chunk.title)}" if hit.chunk.title else ""
+        lines.append(f"{named(hit.revision.path)} {hit.chunk.start}-{hit.chunk.end}{title}")
+        lines.append(f"{hit.line}\t{_shown(hit.text[:_LINE])}")
+    if hits:
+        first = hits[0]
+        lines.append(
+            f'whole: artifact_read(path="{visible(first.revision.path)}", start={first.chunk.start}, '
+            f"end={first.chunk.end})"
+        )
+        return lines
+    return [
+        f"none of these words stand in the {files:,} file{'s' * (files != 1)} searched; artifact_list() lists them"
+    ]
+
+
+def outline_lines(outlines: Sequence[Outline]) -> list[str]:
+    """Returns what is defined in each file, with its first line, within a budget of characters."""
+    lines: list[str] = []
+    room = MAX_OUTLINE
+    for outline in outlines:
+        if not outline.parts:
+            continue
+        told = [f"{part.start} {clip(part.title.rpartition(' > ')[2], _TITLE)}" for part in outline.parts]
+        line = f"{named(outline.revision.path)}: {clip(', '.join(told), _OUTLINED)}"
+        room -= len(line) + 1
+        if room < 0:
+            lines.append("the outline goes on; name a folder in it as path")
+            break
+        lines.append(line)
     return lines
 
 
@@ -179,14 +227,14 @@ def revision_lines(
 ) -> list[str]:
     """Returns revisions, one on each line."""
     lines = [
-        f"rev {one.number} {relative_age(one.at, now)} {word(one.agent)} {one.op} {visible(one.path)}"
+        f"rev {one.number} {relative_age(one.at, now)} {word(one.agent)} {one.op} {named(one.path)}"
         + (f" ({size_words(one)})" if one.op != "deleted" else "")
         + (f": {in_quotes(clip(one.message, _MESSAGE))}" if one.message else "")
         for one in revisions
     ]
     if following is not None:
-        named = f'path="{visible(path)}", ' if path else ""
-        lines.append(f"older: artifact_history({named}revision={following})")
+        where = f'path="{visible(path)}", ' if path else ""
+        lines.append(f"older: artifact_history({where}revision={following})")
     return lines or ["no revisions yet"]
 
 

@@ -8,6 +8,7 @@ from blackboard_mcp.protocols.workspace_wire import (
     ArtifactHistoryAnswer,
     ArtifactListAnswer,
     ArtifactReadAnswer,
+    ArtifactSearchAnswer,
     ArtifactWriteAnswer,
 )
 
@@ -67,10 +68,19 @@ class WritesFiles(Calls):
         given = {"path": path, "start": start, "end": end, "revision": revision}
         return await self._call("artifact_read", given, ArtifactReadAnswer)
 
-    async def artifact_list(self, path: str = "", *, depth: int = 1, after: str = "") -> ArtifactListAnswer:
-        """Lists the files in a folder, or those that match a glob; folders below `depth` are counted only."""
-        given = {"path": path or None, "depth": depth, "after": after or None}
+    async def artifact_list(
+        self, path: str = "", *, depth: int = 1, outline: bool = False, after: str = ""
+    ) -> ArtifactListAnswer:
+        """Lists the files in a folder, or those that match a glob; folders below `depth` are counted only.
+
+        With `outline` it also tells what is defined in the files.
+        """
+        given = {"path": path or None, "depth": depth, "outline": outline or None, "after": after or None}
         return await self._call("artifact_list", given, ArtifactListAnswer)
+
+    async def artifact_search(self, text: str, path: str = "") -> ArtifactSearchAnswer:
+        """Returns the parts of files that are about `text`, in a folder or in files that match a glob."""
+        return await self._call("artifact_search", {"text": text, "path": path or None}, ArtifactSearchAnswer)
 
     async def artifact_history(
         self,

@@ -13,10 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.artifacts import (
+    MAX_SHOWN,
     content_lines,
     diff_lines,
     excerpt_of,
+    found_lines,
     listed_lines,
+    outline_lines,
     revision_lines,
     rules_named,
     written_lines,
@@ -34,6 +37,7 @@ BoardId = Annotated[str, Field(max_length=64)]
 FilePath = Annotated[str, Field(max_length=4 * MAX_PATH)]
 Content = Annotated[str, Field(max_length=2 * MAX_FILE, description="the whole file")]
 Appended = Annotated[str, Field(max_length=MAX_FILE)]
+Question = Annotated[str, Field(max_length=2_000)]
 Message = Annotated[str, Field(max_length=MAX_MESSAGE)]
 Number = Annotated[int, Field(ge=0, le=10**15), WithJsonSchema({"type": "integer"})]
 Line = Annotated[int, Field(ge=1, le=10**7), WithJsonSchema({"type": "integer"})]
@@ -71,7 +75,7 @@ class WorkspaceTools:
         self._say = rendering
 
     def register(self, tools: ToolSet) -> None:
-        """Adds the tools `artifact_write`, `artifact_read`, `artifact_list` and `artifact_history`."""
+        """Adds the tools for files: `artifact_write`, `_read`, `_list`, `_search` and `_history`."""
         tools.add(
             self.write,
             name="artifact_write",
@@ -96,6 +100,15 @@ class WorkspaceTools:
             description="Shared files in a folder, or by glob.",
             needs=TOOLS["artifact_list"],
             output=lambda: workspace_wire.ArtifactListAnswer,
+            read_only=True,
+        )
+        tools.add(
+            self.search,
+            name="artifact_search",
+            title="Search files",
+            description="The parts of shared files about something, with lines.",
+            needs=TOOLS["artifact_search"],
+            output=lambda: workspace_wire.ArtifactSearchAnswer,
             read_only=True,
         )
         tools.add(
@@ -195,15 +208,22 @@ class WorkspaceTools:
         caller: Caller,
         path: FilePath | None = None,
         depth: Depth | None = None,
+        outline: bool | None = None,
         after: Unlisted | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         """Lists files."""
         listing, known = await self._workspace.list(caller.agent, board, path or "", depth or 1, after or "")
         entries = listing.entries
+        outlines = await self._workspace.outline(caller.agent, board, listing) if outline else ()
         return Answer(
             lambda: self._said(
-                [*listed_lines(listing, path or "", self._say.now()), *rules_named(known.rules)], known
+                [
+                    *listed_lines(listing, path or "", self._say.now()),
+                    *(["defined, by line:", *outline_lines(outlines)] if outlines else []),
+                    *rules_named(known.rules),
+                ],
+                known,
             ),
             lambda: workspace_wire.ArtifactListAnswer(
                 files=[workspace_wire.WireRevision.of(one) for one in entries if isinstance(one, Revision)],
@@ -212,7 +232,44 @@ class WorkspaceTools:
                     for one in entries
                     if isinstance(one, Folder)
                 ],
+                outlines=[
+                    workspace_wire.WireOutline(
+                        path=one.revision.path,
+                        parts=[
+                            workspace_wire.WirePart(title=part.title, start=part.start, end=part.end)
+                            for part in one.parts
+                        ],
+                    )
+                    for one in outlines
+                ],
                 next=listing.after or None,
+                rules=[rule.id for rule in known.rules.mine],
+                seq=known.seq,
+            ),
+        )
+
+    async def search(
+        self, caller: Caller, text: Question, path: FilePath | None = None, board: BoardId | None = None
+    ) -> Answer:
+        """Searches files."""
+        hits, files, known = await self._workspace.search(caller.agent, board, text, path or "")
+        return Answer(
+            lambda: self._said([*found_lines(hits, files), *rules_named(known.rules)], known),
+            lambda: workspace_wire.ArtifactSearchAnswer(
+                hits=[
+                    workspace_wire.WireArtifactHit(
+                        path=hit.revision.path,
+                        revision=hit.revision.number,
+                        start=hit.chunk.start,
+                        end=hit.chunk.end,
+                        title=hit.chunk.title,
+                        line=hit.line,
+                        text=hit.text[:MAX_SHOWN],
+                        score=round(hit.score, 3),
+                    )
+                    for hit in hits
+                ],
+                files=files,
                 rules=[rule.id for rule in known.rules.mine],
                 seq=known.seq,
             ),

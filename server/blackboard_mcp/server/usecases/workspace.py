@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -31,8 +31,13 @@ from ..input.posts import check_agent, check_text
 from ..limits.turns import in_thread
 from .blackboard import Blackboard
 
+if TYPE_CHECKING:
+    from blackboard_mcp.storage.workspace.search import ArtifactHit, ArtifactIndex, Outline
+
 MAX_LISTED: Final = 200
 """Most files and folders in one answer."""
+MAX_OUTLINED: Final = 60
+"""Most files in one outline."""
 _DIFF_LINES: Final = 3_000
 """Most lines that are compared with each other after what both have in common at beginning and end."""
 
@@ -69,6 +74,7 @@ class Workspace:
     def __init__(self, board: Blackboard, written: Callable[[str], None] = lambda board: None) -> None:
         self._board = board
         self._written = written
+        self._index: ArtifactIndex | None = None
 
     async def write(
         self,
@@ -149,6 +155,38 @@ class Workspace:
         listing = await in_thread(partial(_listed, files, folder, glob, depth, after))
         return listing, await self._known(name, agent, folder)
 
+    async def outline(self, agent: str, board: str | None, listing: Listing) -> Sequence[Outline]:
+        """Returns what is defined in the listed files, those of the first `MAX_OUTLINED`."""
+        name = await self._board.board_of(board, agent)
+        files = [entry for entry in listing.entries if isinstance(entry, Revision)]
+        return await self._searched().outline(name, files[:MAX_OUTLINED])
+
+    async def search(
+        self, agent: str, board: str | None, text: str, path: str = "", limit: int = 8
+    ) -> tuple[Sequence[ArtifactHit], int, Known]:
+        """Returns the best parts of files for a question, and how many files are searched.
+
+        `path` is a folder, a file or a glob.
+
+        Raises:
+            InvalidInput: the path or glob is not allowed, or there is no text.
+        """
+        check_agent(agent)
+        check_text(text)
+        if not text.strip():
+            raise InvalidInput("text says what to look for, in words. artifact_list() lists the files.")
+        name = await self._board.board_of(board, agent)
+        folder, glob = _folder_of(path)
+        matches = compile_glob(glob).matches if glob else None
+
+        def wanted(found: str) -> bool:
+            if matches is not None:
+                return matches(found.replace("/", ":"))
+            return not folder or found == folder or found.startswith(f"{folder}/")
+
+        hits, files = await self._searched().search(name, text, wanted, limit)
+        return hits, files, await self._known(name, agent, folder)
+
     async def history(
         self, agent: str, board: str | None, path: str = "", before: int = 0, limit: int = 20
     ) -> tuple[tuple[Revision, ...], Known]:
@@ -179,6 +217,13 @@ class Workspace:
                 return ""
             sides.append(content.body)
         return await in_thread(partial(_diff, revision, *sides))
+
+    def _searched(self) -> ArtifactIndex:
+        """Returns the index of files, which is made by the first search."""
+        from blackboard_mcp.storage.workspace.search import ArtifactIndex
+
+        self._index = self._index or ArtifactIndex(self._board.store)
+        return self._index
 
     async def _known(self, board: str, agent: str, path: str) -> Known:
         book = await self._board.store.rules(board, agent, path)

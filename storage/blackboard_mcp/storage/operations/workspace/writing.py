@@ -87,8 +87,8 @@ def write_artifact(
         yield from _check_place(ledger, path)
     if new is not None and len(new) > MAX_FILE:
         raise QuotaExceeded(
-            f"{path} would have {len(new):,} bytes, and {MAX_FILE:,} is the limit of a file. Nothing was changed; "
-            "write it as several files."
+            f"The file {path} would have {len(new):,} bytes, and {MAX_FILE:,} is the limit of a file. Nothing was "
+            "changed; write it as several files."
         )
     op: ArtifactOp = "deleted" if new is None else "written" if edit.restore is None else "restored"
     number = (yield sql("artifact_last"), (ledger.no,))[0][0] + 1
@@ -138,7 +138,7 @@ def _check_expected(path: str, former: Revision | None, body: bytes, expected: i
             current_version=0,
         )
     raise Conflict(
-        f"{path} is at revision {now}, by {former.agent}"
+        f"The file {path} is at revision {now}, by {former.agent}"
         f"{', and not new' if expected == 0 else f', not {expected}'}. Nothing was changed; read it again, then write "
         f"with expected={now}.",
         path=path,
@@ -183,7 +183,9 @@ def _replaced(path: str, body: bytes, old: bytes, new: bytes, *, every: bool) ->
             "file, append adds to its end."
         )
     if line_count(body) is None:
-        raise InvalidInput(f"{path} is not text. Nothing was changed; content writes the whole file.")
+        raise InvalidInput(
+            f"The file {path} is not text. Nothing was changed; content writes the whole file."
+        )
     if old not in body and b"\r\n" in body and b"\r" not in old:
         # Answers show lines without the CR at their ends.
         old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
@@ -220,13 +222,15 @@ def _check_place(ledger: Ledger, path: str) -> Steps[None]:
         part = prefixes[folded]
         if file is not None:
             what = "is a file, so nothing can be in it" if part != path else "is there already, spelt so"
-            raise Refused(f"{file} {what}. Nothing was changed; choose another path than {path}.", path=file)
+            raise Refused(
+                f"The path {file} {what}. Nothing was changed; choose another path than {path}.", path=file
+            )
         if below is None:
             continue
         there = "/".join(below.split("/")[: part.count("/") + 1])
         if part == path:
             raise Refused(
-                f"{there} is a folder. Nothing was changed; name a file in it, as {there}/notes.md.",
+                f"The path {there} is a folder. Nothing was changed; name a file in it, as {there}/notes.md.",
                 path=there,
             )
         if there != part:

@@ -180,8 +180,8 @@ class WorkspaceTests:
         for path, why in (
             ("docs/A.md", "spelt so"),
             ("Docs/b.md", "The folder is spelt docs. Nothing was changed; write docs/b.md"),
-            ("docs", "docs is a folder"),
-            ("DOCS", "docs is a folder"),
+            ("docs", "The path docs is a folder"),
+            ("DOCS", "The path docs is a folder"),
             ("docs/a.md/x", "docs/a.md is a file"),
             ("docs/A.MD/x", "docs/a.md is a file"),
             ("STRASSE/b.md", "The folder is spelt straße"),

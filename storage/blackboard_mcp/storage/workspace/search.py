@@ -1,0 +1,214 @@
+"""Search in the files of boards, by words, over chunks that are kept in memory.
+
+The index follows the revisions of a board: a search first takes in what was written since the last one. A file is cut
+and counted again only if it was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.workspace import MAX_PAGE, Revision, WorkspaceStore
+
+from ..lance.words import words
+from .chunks import Chunk, chunks_of, outline_of
+
+MAX_INDEXED: Final = 200_000
+"""Largest file that is searched, in bytes."""
+MAX_CHUNKS: Final = 60_000
+"""Most chunks of a board that are searched; the files with the first paths count."""
+_BOARDS: Final = 4
+_K1, _B = 1.2, 0.6
+_PATH, _TITLE = 2, 3
+"""How often the words of a path and of a title count."""
+_WHOLE: Final = 1.0
+"""What the words of the whole file count beside those of the chunk."""
+_LOG: Final = 50
+_TOGETHER: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactHit:
+    """A chunk that was found: its file's revision, its lines, and the line in it with most of the words."""
+
+    revision: Revision
+    chunk: Chunk
+    line: int
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The titled chunks of a file."""
+
+    revision: Revision
+    parts: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    revision: Revision
+    text: str
+    chunks: tuple[Chunk, ...]
+    counts: tuple[Counter[str], ...]
+    total: int
+
+
+class _Board:
+    """The files of one board up to a revision, with the chunks in which each word stands."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.files: dict[str, _Indexed] = {}
+        self.postings: dict[str, dict[tuple[str, int], int]] = {}
+        self.total = 0
+        self.chunks = 0
+        self.lock = asyncio.Lock()
+
+    def put(self, revision: Revision, body: bytes) -> None:
+        """Takes in a file as it is now."""
+        self.drop(revision.path)
+        if revision.op == "deleted" or revision.lines is None or len(body) > MAX_INDEXED:
+            return
+        text = body.decode()
+        lines = text.split("\n")
+        chunks = tuple(chunks_of(revision.path, text))
+        if self.chunks + len(chunks) > MAX_CHUNKS:
+            return
+        named = words(revision.path.replace("/", " ")) * _PATH
+        counts = tuple(
+            Counter([*named, *words(one.title) * _TITLE, *words("\n".join(lines[one.start - 1 : one.end]))])
+            for one in chunks
+        )
+        self.files[revision.path] = _Indexed(
+            revision, text, chunks, counts, sum(one.total() for one in counts)
+        )
+        for place, counted in enumerate(counts):
+            for word, count in counted.items():
+                self.postings.setdefault(word, {})[revision.path, place] = count
+            self.total += counted.total()
+        self.chunks += len(chunks)
+
+    def drop(self, path: str) -> None:
+        """Forgets a file."""
+        was = self.files.pop(path, None)
+        if was is None:
+            return
+        for place, counted in enumerate(was.counts):
+            for word in counted:
+                there = self.postings[word]
+                del there[path, place]
+                if not there:
+                    del self.postings[word]
+            self.total -= counted.total()
+        self.chunks -= len(was.chunks)
+
+    def search(self, text: str, wanted: Callable[[str], bool], limit: int) -> list[ArtifactHit]:
+        """Returns the best chunks, at most three of a file."""
+        asked = list(dict.fromkeys(words(text)))
+        mean = self.total / max(1, self.chunks)
+        scores: dict[tuple[str, int], float] = {}
+        whole: dict[str, float] = {}
+        average = self.total / max(1, len(self.files))
+        for word in asked:
+            there = self.postings.get(word, {})
+            files = Counter[str]()
+            for (path, _), count in there.items():
+                files[path] += count
+            rare = math.log(1 + (len(self.files) - len(files) + 0.5) / (len(files) + 0.5))
+            for path, count in files.items():
+                scale = _K1 * (1 - _B + _B * self.files[path].total / average)
+                whole[path] = whole.get(path, 0.0) + rare * count * (_K1 + 1) / (count + scale)
+            weight = math.log(1 + (self.chunks - len(there) + 0.5) / (len(there) + 0.5))
+            for place, count in there.items():
+                if not wanted(place[0]):
+                    continue
+                length = self.files[place[0]].counts[place[1]].total()
+                scale = _K1 * (1 - _B + _B * length / mean)
+                scores[place] = scores.get(place, 0.0) + weight * count * (_K1 + 1) / (count + scale)
+        for place in scores:
+            scores[place] += _WHOLE * whole[place[0]]
+        hits: list[ArtifactHit] = []
+        of_file: Counter[str] = Counter()
+        for (path, part), score in sorted(scores.items(), key=lambda one: (-one[1], one[0])):
+            if of_file[path] == 3:
+                continue
+            of_file[path] += 1
+            hits.append(self._hit(path, part, score, frozenset(asked)))
+            if len(hits) == limit:
+                break
+        return hits
+
+    def _hit(self, path: str, place: int, score: float, asked: frozenset[str]) -> ArtifactHit:
+        file = self.files[path]
+        chunk = file.chunks[place]
+        lines = file.text.split("\n")[chunk.start - 1 : chunk.end]
+        best = max(range(len(lines)), key=lambda n: (len(asked.intersection(words(lines[n][:400]))), -n))
+        return ArtifactHit(file.revision, chunk, chunk.start + best, lines[best], score)
+
+
+class ArtifactIndex:
+    """Searches the files of boards; it keeps those of the boards that were searched last."""
+
+    def __init__(self, store: WorkspaceStore) -> None:
+        self._store = store
+        self._boards: OrderedDict[str, _Board] = OrderedDict()
+
+    async def search(
+        self, board: str, text: str, wanted: Callable[[str], bool], limit: int
+    ) -> tuple[list[ArtifactHit], int]:
+        """Returns the best chunks in files that are `wanted`, and how many files are searched."""
+        known = await self._current(board)
+        async with known.lock:
+            return await asyncio.to_thread(known.search, text, wanted, limit), len(known.files)
+
+    async def outline(self, board: str, files: Sequence[Revision]) -> list[Outline]:
+        """Returns the outlines of those of the files that are text and not too large."""
+        found = []
+        for revision in files:
+            if revision.lines is None or revision.size > MAX_INDEXED:
+                continue
+            content = await self._store.read_artifact(board, revision.path, revision.number)
+            parts = await asyncio.to_thread(outline_of, revision.path, content.body.decode())
+            found.append(Outline(revision, tuple(parts)))
+        return found
+
+    async def _current(self, board: str) -> _Board:
+        known = self._boards.setdefault(board, _Board())
+        self._boards.move_to_end(board)
+        while len(self._boards) > _BOARDS:
+            self._boards.popitem(last=False)
+        async with known.lock:
+            if not known.last:
+                await self._fill(board, known)
+            while log := await self._store.artifact_log(board, known.last, _LOG):
+                for content in log:
+                    await asyncio.to_thread(known.put, content.revision, content.body)
+                known.last = log[-1].revision.number
+        return known
+
+    async def _fill(self, board: str, known: _Board) -> None:
+        """Takes in all files as they are, not as they came to be."""
+        newest = await self._store.artifact_history(board, "", 0, 1)
+        if not newest:
+            return
+        place = ""
+        while page := await self._store.artifacts(board, "", place, MAX_PAGE):
+            small = [one for one in page if one.lines is not None and one.size <= MAX_INDEXED]
+            for begin in range(0, len(small), _TOGETHER):
+                some = small[begin : begin + _TOGETHER]
+                read = await asyncio.gather(
+                    *(self._store.read_artifact(board, one.path, one.number) for one in some)
+                )
+                for content in read:
+                    await asyncio.to_thread(known.put, content.revision, content.body)
+            place = page[-1].path
+            if known.chunks >= MAX_CHUNKS:
+                break
+        known.last = newest[0].number
