@@ -38,7 +38,7 @@ class Ear:
         self.news = asyncio.Event()
 
     async def read(self) -> dict[str, str]:
-        """Every resource without what is no content: sequences and ages."""
+        """Every resource without what is no content: sequences, ages, and who was shown an item."""
         found = {}
         for uri in URIS:
             try:
@@ -46,6 +46,9 @@ class Ear:
             except MCPError:
                 text = "absent"
             text = re.sub(r'"seq":\d+|seq \d+|"(last_seen|updated_at)":"[^"]*"', "", text)
+            text = re.sub(
+                r'"(seen|never_seen_by)":\[[^]]*\]|^(seen|never) by .*$', "", text, flags=re.MULTILINE
+            )
             found[uri] = re.sub(r"\b\d+ ?(s|min|h|d)\b|just now|last [-0-9: Z]+", "", text)
         return found
 
