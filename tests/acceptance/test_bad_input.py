@@ -200,6 +200,7 @@ BASE: dict[str, dict[str, Any]] = {
     "transaction": {"writes": [{"text": "a write"}]},
     "artifact_write": {"path": "a.md", "expected": 9},  # which no file has: nothing is written
     "artifact_read": {"path": "a.md"},
+    "artifact_search": {"text": "pump"},
     "report_result": {"ok": True},  # without check, as ok and cites of any kind are good with it
     "request": {"to": "bob", "text": "a question"},
     "respond": {"id": "1", "text": "an answer"},
