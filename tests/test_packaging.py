@@ -26,7 +26,7 @@ PROJECT = CONFIGURATION["project"]
 HOOK = CONFIGURATION["tool"]["hatch"]["metadata"]["hooks"]["custom"]
 DEPENDENCIES = PROJECT["dependencies"]
 # Distributions whose import name differs, and data that is read without importing its package.
-IMPORTED_AS = {"mcp-types": "mcp_types", "pyjwt": "jwt", "ruamel-yaml": "ruamel"}
+IMPORTED_AS = {"pyyaml": "yaml", "mcp-types": "mcp_types", "pyjwt": "jwt", "ruamel-yaml": "ruamel"}
 FOUND_NOT_IMPORTED = {"wordllama"}
 
 

@@ -49,6 +49,7 @@ class ArtifactWriteAnswer(WireRevision):
 
     changed: bool = Field(description="false if the file had this content already")
     former: int | None = Field(description="the revision that the file had; null if it did not exist")
+    fault: str | None = Field(description="what is wrong with its syntax, if that is checked")
     rules: list[str] = Field(description="texts of the rules in force for the path")
     seq: int
 

@@ -384,7 +384,8 @@ def tool_set(
         from .tools.workspace import WorkspaceTools
         from .usecases.workspace import Workspace
 
-        WorkspaceTools(Workspace(opened.blackboard, opened.wrote), rendering).register(tools)
+        files = Workspace(opened.blackboard, opened.wrote, opened.settings.syntax)
+        WorkspaceTools(files, rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool
         from .tools.messages import MessageTools

@@ -76,6 +76,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "access": ("a=m:C", '[{name = "a", class = "m:C"}]', (AccessTable("a", "", path="m:C"),)),
         "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
         "strategy": ("a=m:C", '["a=m:C"]', ("a=m:C",)),
+        "syntax": ("json,yaml", '["json", "yaml"]', ("json", "yaml")),
         "secrets": ("refuse", '"refuse"', "refuse"),
         "secret_patterns": ("a{2},b+", '["a{2}", "b+"]', ("a{2}", "b+")),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),

@@ -207,6 +207,62 @@ async def test_search_finds_parts_of_files_with_their_lines(board: Any, mode: st
 
 
 @both
+async def test_a_file_that_cannot_be_read_is_a_hot_issue_until_it_can(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    said = await ann.say("artifact_write", path="a.json", content='{"a": 1,\n}')
+    assert "syntax: line 2: " in said
+    assert "; I-1 stands in every view until the file can be read" in said
+    view = await bob.say("read")
+    assert "syntax fails for a.json: rev 1: line 2: " in view
+    given = await bob.do("artifact_write", path="a.json", content="[")
+    assert given["fault"].startswith("line 1: ")
+    assert "rev 2" in await ann.say("read")
+    given = await bob.do("artifact_write", path="a.json", content="[]")
+    assert given["fault"] is None
+    assert "syntax fails" not in await ann.say("read")
+    await ann.do("artifact_write", path="a.py", content="def f(:\n")
+    assert "syntax fails for a.py" in await ann.say("read")
+    await bob.do("artifact_write", path="a.py", delete=True)
+    assert "syntax fails" not in await ann.say("read")
+    given = await bob.do("artifact_history", path="a.py", revision=4, restore=True)
+    assert "syntax fails for a.py: rev 6" in await ann.say("read")
+    for path, good, bad in (
+        ("b.toml", 'a = "b"\n', "a = \n"),
+        ("b.yaml", "a: [1, *x]\nb: &x !weird 2\n---\nc\n", "a: [1\n"),
+        ("b.yml", "", "a: b: c\n"),
+        ("c.pyi", "x = '\\d'\n", "print 'x'\n"),
+    ):
+        assert (await ann.do("artifact_write", path=path, content=bad))["fault"], path
+        assert (await ann.do("artifact_write", path=path, content=good))["fault"] is None, path
+    for path, deep in (
+        ("d.json", "[" * 100_000),
+        ("d.py", "-" * 190_000 + "1"),
+        ("d.toml", "a = " + "[" * 9_000),
+    ):
+        assert "nested too deeply" in (await ann.do("artifact_write", path=path, content=deep))["fault"]
+    assert (await ann.do("artifact_write", path="e.md", content="{"))["fault"] is None
+
+
+async def test_syntax_is_checked_as_the_operator_says(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS, syntax=("toml",)) as board:
+        ann = (await board.join("ann", "bob"))[0]
+        assert (await ann.do("artifact_write", path="a.json", content="{"))["fault"] is None
+        assert (await ann.do("artifact_write", path="a.toml", content="{"))["fault"]
+
+
+async def test_a_repeated_write_reports_the_file_as_it_is_now(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann = (await board.join("ann", "bob"))[0]
+        bad, meta = {"path": "a.json", "content": "{"}, {"blackboard/idempotency_key": "k1"}
+        first = await ann.client.call_tool("artifact_write", bad, meta=meta)
+        assert "syntax" in boards.text_of(first)
+        await ann.do("artifact_write", path="a.json", content="{}")
+        again = await ann.client.call_tool("artifact_write", bad, meta=meta)
+        assert "a.json rev 1" in boards.text_of(again)
+        assert "syntax fails" not in await ann.say("read")
+
+
+@both
 async def test_listings_count_what_is_deeper_and_go_on(board: Any, mode: str) -> None:
     ann = (await board.join("ann", "bob"))[0]
     for n in range(205):

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import ArtifactContent, Revision, Written
 
 from ..text.lines import clip, flat, in_quotes, quoted, relative_age, visible, word
-from ..usecases.workspace import Folder, Listing
+from ..usecases.workspace import Fault, Folder, Listing
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, Outline
@@ -91,7 +91,9 @@ def _bytes(size: int) -> str:
     return f"{size} B" if size < 1_000 else f"{size / 1_000:,.1f} kB"
 
 
-def written_lines(written: Written, book: RuleBook, agent: str, *, unseen: bool) -> list[str]:
+def written_lines(
+    written: Written, fault: Fault | None, book: RuleBook, agent: str, *, unseen: bool
+) -> list[str]:
     """Returns what a write did, and the rules for its path, whole.
 
     `unseen` says that the agent may not know what was there before.
@@ -110,6 +112,10 @@ def written_lines(written: Written, book: RuleBook, agent: str, *, unseen: bool)
         lines.append(
             f'you named no expected revision: artifact_history(path="{path}", revision={now.number}, diff=true) shows '
             f"what this changed of {word(former.agent)}'s"
+        )
+    if fault is not None:
+        lines.append(
+            f"syntax: {visible(fault.text)}; {fault.item} stands in every view until the file can be read"
         )
     return [*lines, *rules_whole(book, now.path)]
 

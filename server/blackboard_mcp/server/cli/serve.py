@@ -75,6 +75,11 @@ _STOP_SECONDS = 3.0
     help="Strategies of your own that runs may name, joined by commas. They are imported and run.",
 )
 @click.option(
+    "--syntax",
+    metavar="KINDS",
+    help="Files whose syntax is checked as agents write them: json,toml,yaml,python (default all), or none.",
+)
+@click.option(
     "--secrets",
     type=click.Choice(["mask", "refuse"]),
     help="What becomes of passwords, keys and tokens in what clients hand over (default mask).",

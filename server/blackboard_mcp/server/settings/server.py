@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.values import dataclass
 from ..access.registry import AccessPolicies
 from ..access.tables import AccessTable, access_tables, named_classes
 from ..input.secrets import MASK, REFUSE, check_patterns
+from ..input.syntax import KINDS, check_kinds
 from ..limits.limits import Limits, limits_of
 from ..pruning.policies import Policies
 from .boards import check_settings
@@ -56,6 +57,7 @@ class Settings:
     strategy: tuple[str, ...] = ()
     secrets: str = "mask"
     secret_patterns: tuple[str, ...] = ()
+    syntax: tuple[str, ...] = KINDS
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None
@@ -153,6 +155,7 @@ _LISTS = frozenset(
         "protocol",
         "strategy",
         "secret_patterns",
+        "syntax",
         "behind_proxy",
         "allowed_hosts",
         "allowed_origins",
@@ -248,6 +251,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         names = tuple(v.strip() for v in listed if v.strip())
         if key == "secret_patterns":
             check_patterns(names, where)
+        if key == "syntax":
+            names = check_kinds(names, where)
         if key in _AGENTS:
             names = tuple(dict.fromkeys(_named(key, name, where) for name in names))
         return _tool_sets(names, where) if key == "tools" else names

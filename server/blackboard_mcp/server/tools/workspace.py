@@ -144,7 +144,7 @@ class WorkspaceTools:
             every=replace is not None and replace.all,
             delete=bool(delete),
         )
-        written, known = await self._workspace.write(
+        written, fault, known = await self._workspace.write(
             caller.agent,
             board,
             path,
@@ -156,10 +156,13 @@ class WorkspaceTools:
         )
         unseen = expected is None and (edit.content is not None or edit.delete)
         return Answer(
-            lambda: self._said(written_lines(written, known.rules, caller.agent, unseen=unseen), known),
+            lambda: self._said(
+                written_lines(written, fault, known.rules, caller.agent, unseen=unseen), known
+            ),
             lambda: workspace_wire.ArtifactWriteAnswer(
                 **workspace_wire.WireRevision.of(written.revision).model_dump(),
                 changed=written.changed,
+                fault=None if fault is None else fault.text,
                 former=None if written.former is None else written.former.number,
                 rules=[rule.text for rule in known.rules.mine],
                 seq=known.seq,
@@ -292,11 +295,13 @@ class WorkspaceTools:
                     "diff. Nothing was changed; without restore this lists the revisions."
                 )
             words = f"Restore {path} as of rev {revision}"
-            written, known = await self._workspace.write(
+            written, fault, known = await self._workspace.write(
                 caller.agent, board, path, Edit(restore=revision), message=words, once_key=caller.once_key
             )
             return Answer(
-                lambda: self._said(written_lines(written, known.rules, caller.agent, unseen=False), known),
+                lambda: self._said(
+                    written_lines(written, fault, known.rules, caller.agent, unseen=False), known
+                ),
                 lambda: workspace_wire.ArtifactHistoryAnswer(
                     revisions=[workspace_wire.WireRevision.of(written.revision)],
                     diff=None,

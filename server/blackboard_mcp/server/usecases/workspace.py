@@ -28,8 +28,10 @@ from blackboard_mcp.protocols.workspace import (
 
 from ..input.idempotency import once_of
 from ..input.posts import check_agent, check_text
+from ..input.syntax import fault_of, kind_of
 from ..limits.turns import in_thread
 from .blackboard import Blackboard
+from .results import Results
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, ArtifactIndex, Outline
@@ -68,12 +70,30 @@ class Known:
     attention: Attention
 
 
-class Workspace:
-    """Use cases for files. `written` is called with the board after each write."""
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with the syntax of a file, and the id of its hot issue."""
 
-    def __init__(self, board: Blackboard, written: Callable[[str], None] = lambda board: None) -> None:
+    text: str
+    item: str
+
+
+class Workspace:
+    """Use cases for files.
+
+    `written` is called with the board after each write. The syntax of files of the kinds in `syntax` is checked.
+    """
+
+    def __init__(
+        self,
+        board: Blackboard,
+        written: Callable[[str], None] = lambda board: None,
+        syntax: Sequence[str] = (),
+    ) -> None:
         self._board = board
         self._written = written
+        self._syntax = frozenset(syntax)
+        self._results = Results(board)
         self._index: ArtifactIndex | None = None
 
     async def write(
@@ -87,8 +107,11 @@ class Workspace:
         lease: int | None = None,
         message: str = "",
         once_key: str | None = None,
-    ) -> tuple[Written, Known]:
-        """Writes, deletes or restores a file. Errors are those of `WorkspaceStore.write_artifact`."""
+    ) -> tuple[Written, Fault | None, Known]:
+        """Writes, deletes or restores a file, and checks its syntax.
+
+        Errors are those of `WorkspaceStore.write_artifact`.
+        """
         check_agent(agent)
         path = check_path(path)
         check_text(message)
@@ -118,11 +141,33 @@ class Workspace:
         written = await self._board.store.write_artifact(
             name, agent, path, edit, expected=expected, lease=lease, message=message.strip(), once=once
         )
+        fault = None
         if written.changed:
             self._written(name)
+            if kind_of(path) in self._syntax:
+                fault = await self._check(agent, name, path)
         known = await self._known(name, agent, path)
         await self._board.rules.saw(name, agent, known.rules.revision)
-        return written, known
+        return written, fault, known
+
+    async def _check(self, agent: str, board: str, path: str) -> Fault | None:
+        """Checks the syntax of a file as it is now, and reports the result; returns what is wrong with it.
+
+        A file that does not exist any more has no fault.
+        """
+        while True:
+            found = await self._board.store.artifact_history(board, path, 0, 1)
+            now = found[0]
+            said = ""
+            if now.op != "deleted":
+                content = await self._board.store.read_artifact(board, path, now.number)
+                said = await in_thread(partial(fault_of, kind_of(path), content.body))
+            text = f"rev {now.number}: {said}" if said else ""
+            reported = await self._results.report(agent, board, "syntax", path, ok=not said, text=text)
+            # Another write may have come meanwhile, and its result must be the last one.
+            if (await self._board.store.artifact_history(board, path, 0, 1))[0].number == now.number:
+                break
+        return Fault(said, reported.item.id) if said and reported.item is not None else None
 
     async def read(
         self, agent: str, board: str | None, path: str, revision: int = 0
