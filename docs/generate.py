@@ -683,6 +683,16 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
                 "What is forgotten after a while; see [retention](#retention).",
             )
             continue
+        if field.name == "read":
+            yield (
+                "`read`",
+                "",
+                f"`{settings.PREFIX}READ`",
+                "",
+                "Who may read what, as tables `[[read]]` of the file or a JSON list; without it the rules that the "
+                "data folder has stay, and `[]` takes them away. See [say who may read what](../howto/read-rules.md).",
+            )
+            continue
         if field.name == "limits":
             yield (
                 "`limits`",

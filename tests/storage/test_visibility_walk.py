@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError
-from blackboard_mcp.protocols.items import Ref, Visibility
+from blackboard_mcp.protocols.items import ItemType, Ref, Visibility
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.testing.harness import Table, draft
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 AGENTS = ("alice", "bob", "carol")
 OWNERS = (*AGENTS, "acme")
 KEYS = ("k:a", "k:b")
+NEST = "nest:a"
+RULE = ReadRule("nest", ("alice", "team:acme"), tags=("nest",))
 
 
 @dataclass
@@ -49,20 +52,35 @@ class Rule:
         note = self.notes[number]
         if note.visibility == "private":
             return note.author == agent
+        if note.visibility == "readers":
+            return self.reads(agent) or note.owner == agent
         return note.visibility == "board" or note.owner == self.owners[agent]
+
+    def reads(self, agent: str) -> bool:
+        """Whether the agent is a reader of the read rule."""
+        return agent == "alice" or self.owners[agent] == "acme"
 
     def seen(self, agent: str) -> set[int]:
         return {number for number in self.notes if self.sees(agent, number)}
 
     def named(self, agent: str, key: str) -> int | None:
-        """What a key names: the agent's own before its team's before the board's."""
-        order = ("private", "team", "board")
-        listed = [n for n in self.seen(agent) if self.notes[n].key == key]
-        return min(listed, key=lambda n: order.index(self.notes[n].visibility), default=None)
+        """What a key names: the agent's own before its team's before what a rule keeps before the board's.
+
+        Last comes what others, who are no readers, wrote under the rule.
+        """
+        order = ("private", "team", "own", "readers", "board", "others")
+
+        def place(number: int) -> tuple[int, str]:
+            note = self.notes[number]
+            alone = note.visibility == "readers" and note.owner
+            stands = "own" if alone == agent else "others" if alone else note.visibility
+            return -order.index(stands), note.owner
+
+        return max((n for n in self.seen(agent) if self.notes[n].key == key), key=place, default=None)
 
 
 agents = st.sampled_from(AGENTS)
-sights = st.sampled_from(["board", "team", "team", "private"])
+sights = st.sampled_from(["board", "team", "team", "private", "readers", "readers"])
 back = st.integers(0, 6)
 steps = st.one_of(
     st.tuples(st.just("post"), agents, sights, st.sampled_from([None, *KEYS]), back),
@@ -90,7 +108,11 @@ async def check(at: Table, rule: Rule) -> None:
         assert set(await at.query(agent, key="**", zone=None, limit=200)) == {
             n for n in seen if rule.notes[n].key
         }
-        assert set(await at.store.tags(at.board, agent)) == {rule.notes[n].tag for n in working}
+        assert set(await at.store.tags(at.board, agent)) == {
+            tag
+            for n in working
+            for tag in (rule.notes[n].tag, *(["nest"] if rule.notes[n].visibility == "readers" else ()))
+        }
         figures = await at.store.statistics(at.board, agent)
         assert sum(count for count, _ in figures.counts.values()) == len(seen)
         assert figures.waiting_for_index == sum(rule.notes[n].moves for n in seen)
@@ -98,12 +120,12 @@ async def check(at: Table, rule: Rule) -> None:
         assert {item.number for item in snapshot.items} == working
         assert snapshot.hidden == 0
         log = (await at.store.log(at.board, agent, 0, 1_000)).events
-        viewer = Viewer(agent, rule.owners[agent])
+        viewer = Viewer(agent, rule.owners[agent], [RULE.mark] if rule.reads(agent) else ())
         assert [event.seq for event in whole if event.visible_to(viewer)] == [event.seq for event in log]
         assert {int(event.item.split("-")[1]) for event in log if event.item is not None} == seen
         for number in rule.notes:
             assert bool(await at.store.history(at.board, agent, number)) == (number in seen)
-        for key in KEYS:
+        for key in (*KEYS, NEST):
             entry = (await at.store.read(at.board, agent, [], [key])).items
             named = rule.named(agent, key)
             assert [item.number for item in entry] == ([] if named is None else [named])
@@ -115,6 +137,7 @@ async def play(listed: list[tuple[object, ...]]) -> None:
     try:
         # A pass takes what was restored just now as well: here items come and go.
         await store.ensure_board(at.board, "alice", BoardConfig(restored_seconds=0))
+        await store.set_read_rules([RULE])
         await at.post("alice", "begin", tags=["t0"])
         rule.notes[1] = Note("alice", "board", "alice", None, "t0")
         for turn, step in enumerate(listed, 1):
@@ -122,18 +145,22 @@ async def play(listed: list[tuple[object, ...]]) -> None:
                 case ("post", str(agent), str(sight), key, int(ago)):
                     visible = sorted(rule.seen(agent))
                     target = visible[-1 - min(ago, len(visible) - 1)]
+                    kept = sight == "readers"
                     sent = draft(
                         f"note {turn}",
                         "REPLY" if ago % 2 else "FACT",
                         private=sight == "private",
                         team=sight == "team",
-                        key=None if key is None else f"{key}{'r' if ago % 2 else ''}",
-                        tags=[f"t{turn}"],
+                        key=None if key is None else NEST if kept else f"{key}{'r' if ago % 2 else ''}",
+                        tags=[f"t{turn}", "nest"] if kept else [f"t{turn}"],
                         replies_to=target,
                     )
+                    if kept:
+                        sent = replace(sent, visibility=None, type=ItemType.FACT)
                     item = (await at.batch(agent, sent)).items[0]
                     assert item.visibility is Visibility(sight)
-                    note = Note(agent, sight, rule.owners[agent], item.key, f"t{turn}")
+                    owner = ("" if rule.reads(agent) else agent) if kept else rule.owners[agent]
+                    note = Note(agent, sight, owner, item.key, f"t{turn}")
                     if item.version > 1:
                         before = rule.notes[item.number]
                         assert (before.visibility, before.key) == (sight, item.key)

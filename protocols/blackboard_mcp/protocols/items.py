@@ -114,11 +114,15 @@ class Zone(StrEnum):
 
 
 class Visibility(StrEnum):
-    """The readers of an item: everybody on the board, the agents of its author's owner, or its author alone."""
+    """The readers of an item: everybody on the board, the agents of its author's owner, or its author alone.
+
+    `READERS` are those whom a read rule names; nobody asks for it.
+    """
 
     BOARD = "board"
     TEAM = "team"
     PRIVATE = "private"
+    READERS = "readers"
 
 
 class EdgeKind(StrEnum):
@@ -390,8 +394,15 @@ class Draft:
 
     `text` may then hold the expected sum, for validation rules; if the sum differs, the draft counts as not checked.
     """
+    kept: str = ""
+    """The mark of the read rule that keeps the item; set by the store."""
     delete: bool = False
     """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` may accompany it."""
+
+    @property
+    def public(self) -> bool:
+        """Tells whether everybody may see the item if the draft makes one."""
+        return self.visibility in (None, Visibility.BOARD) and not self.kept
 
     @property
     def versions(self) -> bool:

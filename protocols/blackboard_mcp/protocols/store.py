@@ -65,6 +65,7 @@ from .items import Draft, Item, Ref
 from .participants import ParticipantStore
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
+from .read_rules import ReadRule
 from .retention import Forgettable, Retention
 from .rules import RuleBook
 from .runs import RunStore
@@ -73,6 +74,7 @@ from .stages import StageStore
 from .summary_store import SummaryStore
 from .tokens import Count
 from .transactions import Transaction
+from .visibility import Viewer
 from .workspace import WorkspaceStore
 
 
@@ -186,6 +188,31 @@ class BoardStore(
 
     async def owners_of(self, agents: Iterable[str]) -> dict[str, str]:
         """Returns a map from each of the agents to the owner for whom it acts."""
+        ...
+
+    # Read rules: the same on every board, and in no board's log
+
+    async def set_read_rules(self, rules: Iterable[ReadRule]) -> None:
+        """Sets the read rules of the installation, in their order.
+
+        The first that an item meets keeps it for the rule's readers and the item's author, if the item is written from
+        now on. Who reads what a rule of this name keeps, counts at once; without such a rule nobody does.
+        """
+        ...
+
+    async def read_rules(self) -> tuple[ReadRule, ...]:
+        """Returns the read rules of the installation, in their order."""
+        ...
+
+    async def set_shown_role(self, board: str, agent: str, role: Role) -> bool:
+        """Records the role that the agent's credential gives it on a board, for read rules.
+
+        A role that the board itself gives the agent takes its place. Returns whether the board exists.
+        """
+        ...
+
+    async def viewers(self, board: str, agents: Iterable[str]) -> dict[str, Viewer]:
+        """Returns a map from each of the agents to the viewer that it is of the board's items now."""
         ...
 
     # Rules

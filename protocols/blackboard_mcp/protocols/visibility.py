@@ -1,13 +1,16 @@
 """Visibility: the mark on an item or event, and the viewers who may see it.
 
 The mark is called `owner` in rows and events. It is empty for what the whole board sees, an agent's name for what is
-private to that agent, and `team:` with an owner's name for what the agents of that owner share. Names contain no
-colon, so a mark is never ambiguous.
+private to that agent, `team:` with an owner's name for what the agents of that owner share, and `read:` with a read
+rule's name for what that rule keeps. Names contain no colon, so a mark is never ambiguous.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .items import Visibility
+from .read_rules import READ
 
 TEAM = "team:"
 
@@ -21,6 +24,8 @@ def visibility_of(mark: str) -> Visibility:
     """Returns the visibility that a mark stands for."""
     if not mark:
         return Visibility.BOARD
+    if mark.startswith(READ):
+        return Visibility.READERS
     return Visibility.TEAM if mark.startswith(TEAM) else Visibility.PRIVATE
 
 
@@ -34,14 +39,23 @@ def visible_with(mark: str, other: str) -> bool:
 
 
 class Viewer:
-    """An agent that looks at events, with its team's mark. `team` may change while the agent looks."""
+    """An agent that looks at a board's events, with its team's mark and the marks of the read rules whose reader it is.
 
-    __slots__ = ("__weakref__", "agent", "team")
+    `team` and `kept` may change while the agent looks.
+    """
 
-    def __init__(self, agent: str, owner: str | None = None) -> None:
+    __slots__ = ("__weakref__", "agent", "kept", "team")
+
+    def __init__(self, agent: str, owner: str | None = None, kept: Collection[str] = ()) -> None:
         self.agent = agent
         self.team = team_of(agent if owner is None else owner)
+        self.kept = frozenset(kept)
 
     def sees(self, mark: str) -> bool:
         """Tells whether the viewer may see what has the mark."""
-        return mark in ("", self.agent, self.team)
+        if mark in ("", self.agent, self.team):
+            return True
+        if not mark.startswith(READ):
+            return False
+        rule, _, author = mark.removeprefix(READ).partition(":")
+        return READ + rule in self.kept or (author == self.agent and author != "")

@@ -136,6 +136,8 @@ async def _opened(
         keep_free=settings.limits.free_bytes,
     )
     store = opened.judged(judge.judge, access.boards)
+    if background and settings.read is not None:
+        await store.set_read_rules(settings.read)
     holder = f"{os.getpid()}-{new_token(6)}"
     try:
         tokenizers = Tokenizers(settings.tokenizer)
@@ -163,6 +165,8 @@ async def _opened(
             access=judge,
             responds="messages" in settings.tools,
         )
+        if any(rule.names_roles for rule in await store.read_rules()):
+            blackboard.rights.record_roles()
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []
         if background:
             work = [("housekeeping", pruner.run()), ("activity", activity.run())]

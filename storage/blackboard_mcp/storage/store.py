@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Literal
 
-from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.protocols.answers import (
     Committed,
     Once,
@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.changes import Judge
 from blackboard_mcp.protocols.clock import Clock, SystemClock
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.tokens import Count
 from blackboard_mcp.protocols.transactions import Transaction
 
@@ -27,6 +28,7 @@ from .calls import reads, reads_now, writes
 from .debate_methods import DebateMethods
 from .operation import Write
 from .operations.access import members as member_operations
+from .operations.access import read_rules as read_rule_operations
 from .operations.access import tokens as token_operations
 from .operations.agenda import lapses as task_lapses
 from .operations.agenda import planning, settling, taking
@@ -191,11 +193,16 @@ class SqlBoardStore(DebateMethods):
 
     # Owners and trust
 
+    viewers = reads(principals.viewers)
+    read_rules = reads(read_rule_operations.read_rules)
     owner_of = reads(principals.owner_of)
     owners_of = reads(principals.owners_of)
     _set_owner = writes(principals.set_owner)
     _set_trust = writes(trusting.set_trust)
     _trust_of = reads(trusting.trust_of_agent)
+    _set_read_rules = writes(read_rule_operations.set_read_rules)
+    _shown_role = reads(read_rule_operations.shown_role)
+    _set_shown_role = writes(read_rule_operations.set_shown_role)
 
     async def set_owner(self, agent: str, owner: str) -> None:
         """Records that from now on the agent acts for `owner`; its own name makes it act for itself."""
@@ -206,6 +213,16 @@ class SqlBoardStore(DebateMethods):
         """Sets the trust in what the agent posts from now on."""
         if await self._trust_of(agent) is not trust:
             await self._set_trust(agent, trust)
+
+    async def set_read_rules(self, rules: Iterable[ReadRule]) -> None:
+        """Sets the read rules of the installation; they keep what is written from now on."""
+        wanted = tuple(rules)
+        if await self.read_rules() != wanted:
+            await self._set_read_rules(wanted)
+
+    async def set_shown_role(self, board: str, agent: str, role: Role) -> bool:
+        """Records the role that the agent's credential gives it on a board; returns whether the board exists."""
+        return await self._shown_role(board, agent) is role or await self._set_shown_role(board, agent, role)
 
     # Posting
 

@@ -90,6 +90,7 @@ def test_the_command_says_what_is_in_force(config: Path, tmp_path: Path) -> None
         "  2. sections: owner-prefixes, by the launch",
         "  3. decisions: roles, by the board's choice",
         "access policies that boards may choose: allow-all, owner-prefixes, deny-rest, own-work, sections, decisions",
+        "read rules: none",
     ]
     assert not (tmp_path / "none").exists()
     config.write_text(config.read_text().replace("owner-prefixes", "owner-prefix"))

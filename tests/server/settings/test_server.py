@@ -10,6 +10,7 @@ import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.access.tables import AccessTable
 from blackboard_mcp.server.limits.limits import Limits
@@ -92,6 +93,11 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
             OAuthSettings("https://id.example", "https://b.example/mcp"),
         ),
         "synchronous": ("NORMAL", '"NORMAL"', "NORMAL"),
+        "read": (
+            '[{"name": "a", "readers": ["bob"], "key": "a:**"}]',
+            '[{name = "a", readers = ["bob"], key = "a:**"}]',
+            (ReadRule("a", ("bob",), key="a:**"),),
+        ),
         "auth": ("token", '"token"', "token"),
         "allow_open_folder": ("true", "true", True),
         "tls_cert": ("/x/c.pem", '"/x/c.pem"', Path("/x/c.pem")),

@@ -1,8 +1,9 @@
 """Hidden looks the same as absent: the same script on two boards, one with hidden items, gives the same answers.
 
 The script drives every tool, resource, template and completion that the server has, and hears what it is told of
-changes. What one board has and the other has not is private to alice, or shared by her team. Answers may differ in
-ids and sequences, which are named here by what they stand for, and in nothing else; and no answer has a word of it.
+changes. What one board has and the other has not is private to alice, shared by her team, or kept by a rule. Answers
+may differ in ids and sequences, which are named here by what they stand for, and in nothing else; and no answer has a
+word of it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import boards
 import mcp.types as types
 import pytest
 from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.read_rules import READ, ReadRule
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.resources.announcements import Announcer
 from blackboard_mcp.server.settings.server import TOOL_SETS
+from blackboard_mcp.storage.operations.access.visibility import TIMES, expanded
 from blackboard_mcp.storage.operations.ledger import rows
 from blackboard_mcp.storage.operations.reading import items as reading
 from click.testing import CliRunner
@@ -35,6 +39,9 @@ TOOLS = TOOL_SETS
 CANARY = re.compile("kanari|zeisig", re.IGNORECASE)
 """In all that is private, and in all that the team shares."""
 PRIVATE, TEAM = "kanari", "zeisig"
+NEST = "nest"
+RULE = ReadRule("birds", ("dave", "role:steward"), tags=(NEST,))
+"""Alice writes for its readers, and is none."""
 NOWHERE = "F-900"
 FINDING = "The build breaks when the clock is set back."
 MAIN = "board://main"
@@ -89,11 +96,13 @@ class World:
         word = PRIVATE if visibility == "private" else TEAM
         if "edges" in more:
             more["edges"] = {k: [self.ids.get(n, n) for n in names] for k, names in more["edges"].items()}
+        said: Args = {"visibility": visibility, "tags": [f"{word}-tag"]}
+        if visibility == "readers":
+            said = {"tags": [f"{word}-tag", NEST]}
         item = await self.agents[agent].post(
             f"{word} {text}" if text != FINDING else text,
             type,
-            visibility=visibility,
-            **{"tags": [f"{word}-tag"], "metadata": {word: [f"{word} note"]}, **more},
+            **{**said, "metadata": {word: [f"{word} note"]}, **more},
         )
         self.hidden.append(item["id"])
         return str(item["id"])
@@ -179,6 +188,7 @@ async def begin(world: World) -> None:
     """What is public before anything is hidden."""
     for agent, owner in OWNERS.items():
         await world.place.opened.store.set_owner(agent, owner)
+    await world.place.opened.store.set_read_rules([RULE])
     for number in range(10):
         await world.say(f"filler {number}", "carol", f"filler {number}", "LOG")
     await world.say("fact", "alice", "A fact.", tags=["shown"])
@@ -200,7 +210,7 @@ async def begin(world: World) -> None:
 async def conceal(world: World, visibility: str) -> None:
     """What alice, and dave of her team, hide: every type, edge, version, and what becomes of them."""
     alice = world.agents["alice"]
-    other = "dave" if visibility == "team" else "alice"
+    other = "alice" if visibility == "private" else "dave"
     hide, word = world.hide, PRIVATE if visibility == "private" else TEAM
     first = await hide("alice", visibility, "note @bob @erin", key=f"{word}:a:note", importance=5)
     await hide("alice", visibility, "note again", key=f"{word}:a:note")
@@ -221,7 +231,8 @@ async def conceal(world: World, visibility: str) -> None:
     critique = await hide(
         other, visibility, "no", "CRITIQUE", edges={"critiques": ["bobs"], "refutes": ["fact"]}
     )
-    await hide("alice", visibility, "but", "REPLY", edges={"replies_to": [critique]})
+    answering = "dave" if visibility == "readers" else "alice"
+    await hide(answering, visibility, "but", "REPLY", edges={"replies_to": [critique]})
     await hide(
         "alice", visibility, "rests", edges={"depends_on": ["fact", "plan"], "supports": ["bobs", "law"]}
     )
@@ -234,7 +245,8 @@ async def conceal(world: World, visibility: str) -> None:
     await alice.do("debate", op="watch", id=first)
     await alice.do("post", id=first, importance=4, tags=[f"{word}-again"])
     await world.agents[other].do("post", id=critique, status="RESOLVED")
-    writes = [{"text": f"{word} in one go", "visibility": visibility, "key": f"{word}:t"}]
+    kept = {"tags": [NEST]} if visibility == "readers" else {"visibility": visibility}
+    writes = [{"text": f"{word} in one go", **kept, "key": f"{word}:t"}]
     world.hidden += [
         item["id"] for item in (await alice.do("transaction", writes=writes, reads={f"{word}:t": 0}))["items"]
     ]
@@ -532,6 +544,15 @@ async def test_I25_private_items_change_no_answer_to_a_teammate(tmp_path: Path) 
     assert leaks(bare, await play(tmp_path / "full", boards.MODERN, "erin", ("private",))) == []
 
 
+@pytest.mark.parametrize("prober", ["bob", "erin"])
+async def test_I25_what_a_read_rule_keeps_changes_no_answer_to_who_is_no_reader(
+    bare: World, tmp_path: Path, prober: str
+) -> None:
+    if prober != "bob":
+        bare = await play(tmp_path / "bare", boards.MODERN, prober, ())
+    assert leaks(bare, await play(tmp_path / "full", boards.MODERN, prober, ("readers",))) == []
+
+
 def _asks_nobody(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         for name in names:
@@ -544,7 +565,7 @@ def _asks_nobody(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def _tells_everybody(patch: pytest.MonkeyPatch) -> None:
-    async def audience(self: Announcer, mark: str | None) -> list[str | None]:
+    async def audience(self: Announcer, board: str, mark: str | None) -> list[str | None]:
         return [None]
 
     patch.setattr(Announcer, "_audience", audience)
@@ -558,7 +579,9 @@ MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
     ("conflicts", _asks_nobody("events_between", "last_event"), "transaction"),
     (
         "completions",
-        lambda patch: patch.setattr(reading, "expanded", lambda _: "? = ? AND ? = 'bob'"),
+        lambda patch: patch.setattr(
+            reading, "expanded", lambda _: f"{' AND '.join(['? = ?'] * (TIMES // 2))} AND ? = 'bob'"
+        ),
         "complete",
     ),
     ("notifications", _tells_everybody, "heard"),
@@ -571,4 +594,44 @@ def test_each_place_that_tells_too_much_is_noticed(
 ) -> None:
     mutate(monkeypatch)
     full = asyncio.run(play(tmp_path, boards.MODERN, "bob", ("private", "team")))
+    assert [leak for leak in leaks(bare, full) if leak.startswith(by)]
+
+
+def _forgets_rules(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        for name in names:
+            text = rows._statements()[name]
+            opened = re.sub(r"owner GLOB 'read:\*' AND \(", "owner GLOB 'read:*' AND (1 OR ", text)
+            assert opened != text
+            patch.setitem(rows._statements(), name, opened)
+
+    return mutate
+
+
+def _sees_all_that_rules_keep(patch: pytest.MonkeyPatch) -> None:
+    sees = Viewer.sees
+    patch.setattr(Viewer, "sees", lambda self, mark: mark.startswith(READ) or sees(self, mark))
+
+
+FORGOTTEN: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
+    ("events", _forgets_rules("events_after"), "resource"),
+    ("viewers", _sees_all_that_rules_keep, "wait"),
+    ("archive search", _forgets_rules("items_by_number"), "query_archive"),
+    ("counts", _forgets_rules("status_counts"), "resource"),
+    ("conflicts", _forgets_rules("events_between", "last_event"), "transaction"),
+    ("completions", lambda patch: patch.setattr(reading, "expanded", _opened), "complete"),
+    ("notifications", _tells_everybody, "heard"),
+]
+
+
+def _opened(text: str) -> str:
+    return expanded(text).replace("owner GLOB 'read:*' AND (", "owner GLOB 'read:*' AND (1 OR ")
+
+
+@pytest.mark.parametrize(("mutate", "by"), [pytest.param(m, by, id=name) for name, m, by in FORGOTTEN])
+def test_each_place_that_forgets_read_rules_is_noticed(
+    bare: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutate: Any, by: str
+) -> None:
+    mutate(monkeypatch)
+    full = asyncio.run(play(tmp_path, boards.MODERN, "bob", ("readers",)))
     assert [leak for leak in leaks(bare, full) if leak.startswith(by)]

@@ -146,11 +146,17 @@ def test_nothing_but_the_one_place_spells_out_who_may_see() -> None:
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
-        ("VISIBLE(i.owner, ?3)", r"i.owner IN ('', ?3, 'team:' || coalesce(.*p.agent = ?3), ?3))"),
-        ("VISIBLE(owner, ?)", r"owner IN ('', ?, 'team:' || coalesce(.*p.agent = ?), ?))"),
+        (
+            "VISIBLE(i.owner, ?3)",
+            r"(i.owner IN ('', ?3, 'team:' || coalesce(.*p.agent = ?3), ?3)) OR i.owner GLOB.*)",
+        ),
+        (
+            "VISIBLE(owner, ?)",
+            r"(owner IN ('', ?, 'team:' || coalesce(.*p.agent = ?), ?)) OR owner GLOB 'read:*'.*)",
+        ),
         ("PUBLIC(i.owner) AND HIDDEN(owner)", "i.owner = '' AND owner <> ''"),
         ("SHARED(s.owner, item.owner)", "s.owner IN ('', item.owner)"),
-        ("ORDER BY NEAREST(owner, ?3)", "ORDER BY owner = ?3, owner"),
+        ("ORDER BY NEAREST(owner, ?3)", "ORDER BY owner NOT GLOB .*, owner = ?3, owner"),
     ],
 )
 def test_the_words_are_written_out(text: str, meaning: str) -> None:
@@ -171,15 +177,25 @@ def test_statements_and_viewers_mean_the_same() -> None:
     raw.executemany(
         "INSERT INTO principal VALUES (?, ?)", [("alice", "acme"), ("bob", "acme"), ("carol", "other")]
     )
+    raw.executescript(
+        """CREATE TABLE rule_reader(mark TEXT, principal TEXT);
+        INSERT INTO rule_reader VALUES ('read:a', 'alice'), ('read:b', 'team:acme'), ('read:c', 'role:steward'),
+            ('read:d', '*'), ('read:e', ':');
+        CREATE TABLE acting_role(place INTEGER, who TEXT, role TEXT);
+        INSERT INTO acting_role VALUES (1, 'dave', 'steward'), (2, 'carol', 'steward'), (1, 'bob', 'observer');"""
+    )
     owners = {"alice": "acme", "bob": "acme", "carol": "other", "dave": "dave", "acme": "acme"}
-    marks = ["", *owners, *(team_of(name) for name in (*owners, "other", ""))]
+    reads = {"alice": "abd", "bob": "bd", "carol": "d", "dave": "cd", "acme": "bd"}
+    kept = [f"read:{rule}{of}" for rule in "abcdefg" for of in ("", ":dave", ":eve")]
+    marks = ["", *owners, *(team_of(name) for name in (*owners, "other", "")), *kept, "read:", "read"]
     for agent, owner in owners.items():
-        asked = sight.expanded("SELECT VISIBLE(m.owner, ?2) FROM (SELECT ?1 AS owner) m")
+        asked = sight.expanded("SELECT VISIBLE(m.owner, ?2) FROM (SELECT ?1 AS owner, 1 AS board) m")
         for mark in marks:
             seen = bool(raw.execute(asked, (mark, agent)).fetchone()[0])
-            assert seen == Viewer(agent, owner).sees(mark), (agent, mark)
+            viewer = Viewer(agent, owner, [f"read:{rule}" for rule in reads[agent]])
+            assert seen == viewer.sees(mark), (agent, mark)
     everybody = [mark for mark in marks if raw.execute(asked, (mark, "")).fetchone()[0]]
-    assert everybody == ["", team_of("")], (
+    assert everybody == ["", team_of(""), "read:d", "read:d:dave", "read:d:eve"], (
         "who is nobody sees what everybody does; no owner is called nothing"
     )
     raw.close()

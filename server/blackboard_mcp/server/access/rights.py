@@ -111,6 +111,22 @@ class Rights:
         self.introduce: Introduce | None = None
         """Hook that records the owner of an agent; the store decides by it which team items the agent may see."""
         self._roles: FIFOCache[tuple[str, str], tuple[Role | None, float]] = FIFOCache(_REMEMBERED)
+        self._shown: FIFOCache[tuple[str, str], tuple[Role, float]] | None = None
+
+    def record_roles(self) -> None:
+        """Makes each call record the role that its credential gives the agent on the board, for read rules."""
+        self._shown = FIFOCache(_REMEMBERED)
+
+    async def _show(
+        self, shown: FIFOCache[tuple[str, str], tuple[Role, float]], principal: Principal, board: str
+    ) -> None:
+        """Records the role of the credential, unless this process did so within the last second."""
+        role, now = principal.role_on(board), asyncio.get_running_loop().time()
+        kept = shown.get((board, principal.agent))
+        if role is None or (kept is not None and kept[0] is role and now - kept[1] < _REMEMBERED_SECONDS):
+            return
+        if await self._store.set_shown_role(board, principal.agent, role):
+            shown[board, principal.agent] = (role, now)
 
     def default_board(self, principal: Principal) -> str:
         """Returns the board for a call that names none.
@@ -178,6 +194,8 @@ class Rights:
             raise reserved(principal.agent)
         if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
             await self.introduce(principal)
+        if self._shown is not None:
+            await self._show(self._shown, principal, name)
         proven = principal.via in _PROVEN or principal.agent in self._deciders
         deciders = () if proven else self._deciders
         grant = Grant(

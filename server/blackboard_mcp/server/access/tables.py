@@ -68,7 +68,7 @@ def access_tables(value: Any, where: str) -> tuple[AccessTable, ...]:
         InvalidInput: a table or key is wrong; the error names it and the allowed values.
     """
     if isinstance(value, str):
-        value = _from_text(value, where)
+        value = from_text(value, where)
     if not isinstance(value, list | tuple) or len(value) > MAX_TABLES:
         raise InvalidInput(f"{where} must be a list of at most {MAX_TABLES} tables, [[access]] in a file.")
     found: list[AccessTable] = []
@@ -97,11 +97,11 @@ def named_classes(value: Any, where: str) -> Any:
 
 
 def _class_table(given: Mapping[str, Any], where: str) -> str:
-    _known(given, ("name", "class"), where)
-    return f"{_name(given, where)}={_path(given.get('class'), where)}"
+    known_keys(given, ("name", "class"), where)
+    return f"{a_name(given, where)}={_path(given.get('class'), where)}"
 
 
-def _from_text(text: str, where: str) -> list[Any]:
+def from_text(text: str, where: str) -> list[Any]:
     if text.lstrip().startswith("["):
         try:
             value = json.loads(text)
@@ -119,18 +119,18 @@ def _table(given: Any, where: str) -> AccessTable:
         return AccessTable(match["name"], f"{where} ('{match['name']}')", path=match["path"])
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} must be a table with name and policy, or name and class.")
-    name = _name(given, where)
+    name = a_name(given, where)
     where = f"{where} ('{name}')"
     if ("policy" in given) == ("class" in given):
         raise InvalidInput(f"{where} needs policy (one of {', '.join(BUILT_IN)}) or class, and not both.")
-    boards = _boards(given.get("boards", []), f"{where}, boards")
+    boards = boards_of(given.get("boards", []), f"{where}, boards")
     if "class" in given:
-        _known(given, ("name", "class", "boards"), where)
+        known_keys(given, ("name", "class", "boards"), where)
         return AccessTable(name, where, path=_path(given["class"], where), boards=boards)
     kind = given["policy"]
     if kind not in BUILT_IN:
         raise InvalidInput(f"{where}, policy: {kind!r:.60} is none of {', '.join(BUILT_IN)}.")
-    _known(given, ("name", "policy", "boards", *_OWN.get(kind, ())), where)
+    known_keys(given, ("name", "policy", "boards", *_OWN.get(kind, ())), where)
     return AccessTable(name, where, _built_in(kind, given, where), kind, boards=boards)
 
 
@@ -147,13 +147,14 @@ def _built_in(kind: str, given: Mapping[str, Any], where: str) -> AccessPolicy:
                 f'{where}, owners must be a table of globs by owner, say {{alice = ["design:**"]}}.'
             )
         by_owner = {
-            str(owner): _globs(globs, f"{where}, owners.{str(owner)[:40]}") for owner, globs in owners.items()
+            str(owner): globs_of(globs, f"{where}, owners.{str(owner)[:40]}")
+            for owner, globs in owners.items()
         }
         patterns = given.get("patterns", [] if owners else list(PATTERNS))
         return OwnerPrefixes(
             _patterns(patterns, f"{where}, patterns"),
             by_owner,
-            _globs(given.get("free", []), f"{where}, free"),
+            globs_of(given.get("free", []), f"{where}, free"),
         )
     return READY[kind]
 
@@ -161,20 +162,20 @@ def _built_in(kind: str, given: Mapping[str, Any], where: str) -> AccessPolicy:
 def _rule(given: Any, where: str) -> RoleRule:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} must be a table.")
-    _known(given, RULE, where)
+    known_keys(given, RULE, where)
     if "roles" not in given:
         raise InvalidInput(f"{where} needs roles, a list of {', '.join(Role)}.")
     key = given.get("key")
     return RoleRule(
-        roles=tuple(_words(given["roles"], Role, f"{where}, roles")),
-        boards=_boards(given["boards"], f"{where}, boards") if "boards" in given else None,
-        key=None if key is None else _globs([key], f"{where}, key")[0],
-        types=frozenset(_words(given["types"], ItemType, f"{where}, types")) if "types" in given else None,
-        what=frozenset(_words(given["what"], ChangeKind, f"{where}, what")) if "what" in given else WRITES,
+        roles=tuple(words_of(given["roles"], Role, f"{where}, roles")),
+        boards=boards_of(given["boards"], f"{where}, boards") if "boards" in given else None,
+        key=None if key is None else globs_of([key], f"{where}, key")[0],
+        types=frozenset(words_of(given["types"], ItemType, f"{where}, types")) if "types" in given else None,
+        what=frozenset(words_of(given["what"], ChangeKind, f"{where}, what")) if "what" in given else WRITES,
     )
 
 
-def _known(given: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
+def known_keys(given: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
     for key in given:
         if key not in allowed:
             raise InvalidInput(
@@ -182,7 +183,7 @@ def _known(given: Mapping[str, Any], allowed: Sequence[str], where: str) -> None
             )
 
 
-def _name(given: Mapping[str, Any], where: str) -> str:
+def a_name(given: Mapping[str, Any], where: str) -> str:
     name = given.get("name")
     if not isinstance(name, str) or not NAME.match(name):
         raise InvalidInput(f"{where} needs a name: a letter a-z, then up to 31 of a-z 0-9 and -.")
@@ -195,7 +196,7 @@ def _path(path: Any, where: str) -> str:
     return path
 
 
-def _boards(value: Any, where: str) -> frozenset[str]:
+def boards_of(value: Any, where: str) -> frozenset[str]:
     from ..input.posts import check_board
 
     if not isinstance(value, list) or not all(isinstance(board, str) for board in value):
@@ -211,7 +212,7 @@ def _boards(value: Any, where: str) -> frozenset[str]:
     return frozenset(value)
 
 
-def _words(value: Any, words: type[E], where: str) -> list[E]:
+def words_of(value: Any, words: type[E], where: str) -> list[E]:
     if not isinstance(value, list) or not value:
         raise InvalidInput(f"{where} must be a list of {', '.join(words)}.")
     found = []
@@ -222,7 +223,7 @@ def _words(value: Any, words: type[E], where: str) -> list[E]:
     return found
 
 
-def _globs(value: Any, where: str) -> tuple[str, ...]:
+def globs_of(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > MAX_PATTERNS:
         raise InvalidInput(f"{where} must be a list of at most {MAX_PATTERNS} key patterns.")
     for glob in value:
@@ -241,5 +242,5 @@ def _patterns(value: Any, where: str) -> tuple[str, ...]:
     for pattern in value:
         if not isinstance(pattern, str) or (OWNER not in pattern and AGENT not in pattern):
             raise InvalidInput(f"{where}: {pattern!r:.80} has neither {OWNER} nor {AGENT} in it.")
-    _globs([pattern.replace(OWNER, "x").replace(AGENT, "x") for pattern in value], where)
+    globs_of([pattern.replace(OWNER, "x").replace(AGENT, "x") for pattern in value], where)
     return tuple(value)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.values import dataclass
 
 from ..access.registry import AccessPolicies, NamedPolicy
@@ -39,7 +41,7 @@ def policies(config: Path | None, data: Path | None, board: str | None, as_json:
     """
     settings = settings_of(config, data=data, board=board)
     named = _Named(Policies(settings.policy), Validators(settings.validator), AccessPolicies(settings.access))
-    standing = asyncio.run(_standing(settings))
+    standing, reading = asyncio.run(_standing(settings))
     config_ = standing or settings.board_config(named.eviction, named.validators.names, named.access)
     asked = [_facts(policy, settings.board) for policy in named.access.on(settings.board, config_.access)]
     if as_json:
@@ -51,6 +53,7 @@ def policies(config: Path | None, data: Path | None, board: str | None, as_json:
                     "eviction": config_.policy,
                     "rules": len(rules_of(config_.validation)),
                     "access": asked,
+                    "read": [_rule_facts(rule) for rule in reading],
                     "there_are": {
                         "eviction": list(named.eviction.names),
                         "validators": list(named.validators.names),
@@ -61,15 +64,38 @@ def policies(config: Path | None, data: Path | None, board: str | None, as_json:
         )
         return
     click.echo("\n".join(_lines(settings.board, standing is None, config_, asked, named)))
+    click.echo("\n".join(_reading(reading)))
 
 
-async def _standing(settings: Settings) -> BoardConfig | None:
-    """Returns the board's own configuration, or `None` if the board does not exist yet."""
-    if not settings.database.exists():
-        return None
-    async with existing(settings, board=False) as opened:
-        found = await opened.store.find_board(settings.board)
-    return None if found is None else found.config
+async def _standing(settings: Settings) -> tuple[BoardConfig | None, tuple[ReadRule, ...]]:
+    """Returns the board's own configuration, or `None` if the board does not exist yet, and the read rules for it."""
+    reading = settings.read or ()
+    found = None
+    if settings.database.exists():
+        async with existing(settings, board=False) as opened:
+            found = await opened.store.find_board(settings.board)
+            if settings.read is None:
+                reading = await opened.store.read_rules()
+    on_board = tuple(rule for rule in reading if not rule.boards or settings.board in rule.boards)
+    return None if found is None else found.config, on_board
+
+
+def _rule_facts(rule: ReadRule) -> dict[str, Any]:
+    return {name: value for name, value in asdict(rule).items() if value or name == "readers"}
+
+
+def _reading(rules: Sequence[ReadRule]) -> list[str]:
+    lines = ["read rules, the first that fits keeps an item:" if rules else "read rules: none"]
+    for place, rule in enumerate(rules, 1):
+        said = {
+            "key": [rule.key] if rule.key else [],
+            "types": rule.types,
+            "tags": rule.tags,
+            "authors": rule.authors,
+        }
+        what = ", ".join(f"{name} {' '.join(given)}" for name, given in said.items() if given)
+        lines.append(f"  {place}. {rule.name}: {what}; for {' '.join(rule.readers) or 'their authors alone'}")
+    return lines
 
 
 def _facts(policy: NamedPolicy | str, board: str) -> dict[str, Any]:

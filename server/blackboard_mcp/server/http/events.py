@@ -149,7 +149,7 @@ class EventStreams:
     async def _following(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         tails, viewers = self._board.following.tails, self._board.following.viewers
-        wanted = matcher(asked.condition, await viewers.of(agent))
+        wanted = matcher(asked.condition, await viewers.of(agent, board))
         place, end = asked.place, asked.end
         yield b"retry: 2000\n\n"
         quiet_until = renew_at = loop.time() + self._keep_alive

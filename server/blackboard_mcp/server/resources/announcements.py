@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref, Visibility
 from blackboard_mcp.protocols.store import BoardStore
-from blackboard_mcp.protocols.visibility import team_of, visibility_of
+from blackboard_mcp.protocols.visibility import visibility_of
 
 from ..mcp.streams import RESOURCE_LIST
 
@@ -215,21 +215,21 @@ class Announcer:
                 if mark is None and not whole:
                     await self._publish(Changed(board, everything=True), by_board[board], None)
                     continue
-                for agent in await self._audience(mark) if events else ():
+                for agent in await self._audience(board, mark) if events else ():
                     changed = Changed.by(board, events)
                     await self._look_up(changed, by_board[board], agent or "")
                     await self._publish(changed, by_board[board], agent)
             self._places[board] = stretch.seq
         return sum(len(stretch.events) for stretch in stretches.values()) >= _MOST
 
-    async def _audience(self, mark: str | None) -> list[str | None]:
+    async def _audience(self, board: str, mark: str | None) -> list[str | None]:
         """Returns the subscribers who may see events with this visibility mark; `[None]` stands for all of them."""
         if mark is None:
             return [None]
         if visibility_of(mark) is Visibility.PRIVATE:
             return [mark]
-        owners = await self._store.owners_of(self._server.subscribed_agents())
-        return [agent for agent, owner in owners.items() if team_of(owner) == mark]
+        viewers = await self._store.viewers(board, self._server.subscribed_agents())
+        return [agent for agent, viewer in viewers.items() if viewer.sees(mark)]
 
     async def _look_up(self, changed: Changed, uris: Sequence[str], agent: str) -> None:
         """Adds the items that the changed items cite, if a subscribed resource shows such changes."""

@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 from blackboard_mcp.protocols.values import dataclass
 
+from ..access.reading import read_rules
 from ..access.registry import AccessPolicies
 from ..access.tables import AccessTable, access_tables, named_classes
 from ..input.secrets import MASK, REFUSE, check_patterns
@@ -53,6 +55,7 @@ class Settings:
     policy: tuple[str, ...] = ()
     validator: tuple[str, ...] = ()
     access: tuple[AccessTable, ...] = ()
+    read: tuple[ReadRule, ...] | None = None
     protocol: tuple[str, ...] = ()
     strategy: tuple[str, ...] = ()
     secrets: str = "mask"
@@ -237,6 +240,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         return number
     if key == "access":
         return access_tables(value, where)
+    if key == "read":
+        return read_rules(value, where)
     if key in ("policy", "validator", "strategy"):
         value = named_classes(value, where)
     if key in _FLAGS:

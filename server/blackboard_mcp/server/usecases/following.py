@@ -214,7 +214,7 @@ class Following:
         log = await self._log(agent, board)
         look = log.look
         lull = Lull(agent, self.quotas.limits.lull_seconds)
-        viewer = await self.viewers.of(agent)
+        viewer = await self.viewers.of(agent, board)
 
         def fresh(event: Event) -> bool:
             return event.is_news_to(agent) and event.seq not in look.above and event.visible_to(viewer)
@@ -268,7 +268,7 @@ class Following:
         """Returns all events after a place that the agent may see, up to the sequence at which `log` was
         read.
         """
-        wanted = matcher(EventFilter(), await self.viewers.of(agent))
+        wanted = matcher(EventFilter(), await self.viewers.of(agent, board))
         heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=0.0)
         events, cursor = _fitting(heard)
         return NewsPage(board, events, cursor, max(log.seq, cursor), attention=log.attention)
@@ -379,7 +379,7 @@ class Following:
         limit: int,
         report: Report | None,
     ) -> NewsPage:
-        wanted = matcher(condition, await self.viewers.of(agent))
+        wanted = matcher(condition, await self.viewers.of(agent, board))
         log = await self._log(agent, board)
         events, cursor, log = await self._hear(
             agent, board, wanted, place, deadline, seconds, limit, report, log

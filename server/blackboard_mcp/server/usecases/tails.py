@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.matching import Matcher
+from blackboard_mcp.protocols.read_rules import READ
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import TEAM
@@ -298,8 +299,8 @@ class Tails:
             followed = list(self._tails.values())
             places = {one.board: one.end for one in followed}
             stretches = await self._store.stretches(places, _ROUND)
-            if any(_of_team(event) for stretch in stretches.values() for event in stretch.events):
-                # A waiting agent may have got another owner since it began to wait.
+            if any(_of_some(event) for stretch in stretches.values() for event in stretch.events):
+                # A waiting agent may have got another owner or role since it began to wait.
                 await self._viewers.renew()
             for one in followed:
                 one.asked = True
@@ -474,8 +475,9 @@ async def _result(reading: asyncio.Task[T]) -> T:
         raise
 
 
-def _of_team(event: Event) -> bool:
-    return event.owner is not None and event.owner.startswith(TEAM)
+def _of_some(event: Event) -> bool:
+    """Tells whether agents see the event by what they are now: by their owner, or by a read rule."""
+    return event.owner is not None and event.owner.startswith((TEAM, READ))
 
 
 def _closed() -> StoreClosed:

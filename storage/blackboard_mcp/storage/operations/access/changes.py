@@ -22,7 +22,7 @@ def new(
         type=draft.type or ItemType.FACT,
         key=draft.key,
         author=ledger.agent,
-        visibility=draft.visibility or Visibility.BOARD,
+        visibility=Visibility.READERS if draft.kept else draft.visibility or Visibility.BOARD,
         status=draft.status,
     )
     for kind, target in edges:

@@ -1,32 +1,46 @@
 """Visibility of items: the one place that defines who may see which item, for statements and for rows.
 
-Items and events have an `owner`: '' if everybody may see them, an agent's name if only that agent may, and
-`team:` with an owner's name if all agents of that owner may. Statements use these words, which are replaced by
-SQL when the statements are loaded:
+Items and events have an `owner`: '' if everybody may see them, an agent's name if only that agent may, `team:` with an
+owner's name if all agents of that owner may, and the mark of a read rule if those whom the rule names may, and their
+author. A table with `owner` has `board` too. Statements use these words, which are replaced by SQL when the statements
+are loaded:
 
 * `VISIBLE(owner, ?n)`: the agent ?n may see it; '' stands for an agent who sees only what everybody sees.
 * `PUBLIC(owner)`, `HIDDEN(owner)`: everybody may see it; not everybody may.
 * `SHARED(one, other)`: whoever sees the item of `other` sees that of `one`, even if agents change owners.
-* `NEAREST(owner, ?n)`: an order: items for everybody first, then the team's, then the agent's own.
+* `NEAREST(owner, ?n)`: an order: what others wrote for readers whose company they are not in first, then items for
+  everybody, for the readers of rules, the team's, and the agent's own.
 """
 
 from __future__ import annotations
 
 import re
 
+from blackboard_mcp.protocols.read_rules import EVERYBODY, READ, ROLE
 from blackboard_mcp.protocols.visibility import TEAM
 
 _COLUMN, _AGENT = r"([a-z_.]+)", r"(\?\d*)"
+_TEAM = rf"'{TEAM}' || coalesce((SELECT p.owner FROM principal p WHERE p.agent = \2), \2)"  # noqa: S608 - words of ours
+_OWN_KEPT = rf"\1 GLOB '{READ}*:*' AND substr(\1, -length(\2) - 1) = ':' || \2"
+_KEPT = (
+    rf"({_OWN_KEPT} OR EXISTS (SELECT 1 FROM rule_reader kept"  # noqa: S608 - words of ours
+    r" WHERE (\1 = kept.mark OR \1 GLOB kept.mark || ':*')"
+    rf" AND kept.principal IN ('{EVERYBODY}', \2, {_TEAM}, '{ROLE}' || (SELECT acting.role FROM acting_role acting"
+    r" WHERE acting.place = BOARD OF \1 AND acting.who = \2))))"
+)
 _WORDS = {
     re.compile(rf"\bVISIBLE\({_COLUMN}, {_AGENT}\)"): (
-        rf"\1 IN ('', \2, '{TEAM}' || coalesce((SELECT p.owner FROM principal p WHERE p.agent = \2), \2))"  # noqa: S608 - words of ours
+        rf"(\1 IN ('', \2, {_TEAM}) OR \1 GLOB '{READ}*' AND {_KEPT})"
     ),
+    re.compile(r"\bBOARD OF (?:([a-z_]+\.))?owner"): r"\1board",
     re.compile(rf"\bPUBLIC\({_COLUMN}\)"): r"\1 = ''",
     re.compile(rf"\bHIDDEN\({_COLUMN}\)"): r"\1 <> ''",
     re.compile(rf"\bSHARED\({_COLUMN}, {_COLUMN}\)"): r"\1 IN ('', \2)",
-    re.compile(rf"\bNEAREST\({_COLUMN}, {_AGENT}\)"): r"\1 = \2, \1",
+    re.compile(rf"\bNEAREST\({_COLUMN}, {_AGENT}\)"): (
+        rf"\1 NOT GLOB '{READ}*:*' OR substr(\1, -length(\2) - 1) = ':' || \2, \1 = \2, \1"
+    ),
 }
-TIMES = 3
+TIMES = 9
 """The number of values that `VISIBLE` needs for a `?` without a number: the agent each time."""
 
 

@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 from ...operation import Rows
 from ..debates import agreements
 from ..ledger.ledger import Ledger, load_any
-from ..ledger.principals import mark
+from ..ledger.principals import mark_of
 from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
 from ..reading.item_states import values
 from . import questions
@@ -43,8 +43,8 @@ def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) ->
         or draft.ttl_seconds is not None
     ):
         return None
-    bears = yield from mark(ledger.agent, draft.visibility)
-    finding = draft.visibility in (None, Visibility.BOARD) and _is_finding(kind, draft.text)
+    bears = yield from mark_of(ledger.agent, draft)
+    finding = draft.public and _is_finding(kind, draft.text)
     said = fingerprint(draft.text) if finding and draft.text.strip() else ""
     asked = (ledger.no, draft.sha256, ledger.agent, str(kind), bears, said)
     listed = [row[0] for row in (yield sql("said_before"), asked)]

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.findings import (
     normal_form,
     outline,
 )
-from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility, Zone
+from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Zone
 
 from ..ledger.ledger import Ledger, get_board, load, load_any
 from ..ledger.rows import ItemRow, Steps, dumps, instant, numbers, sql
@@ -78,7 +78,7 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
         or draft.expected_version is not None
         or draft.ttl_seconds is not None
         or draft.agree is not None
-        or draft.visibility not in (None, Visibility.BOARD)
+        or not draft.public
         or any(k not in SHARED_EDGES for k, _ in edges)
     ):
         return None

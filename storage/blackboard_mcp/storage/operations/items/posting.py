@@ -30,13 +30,14 @@ from blackboard_mcp.protocols.visibility import visible_with
 
 from ...operation import Write
 from ..access import changes as noting
+from ..access import read_rules
 from ..agenda import reservations
 from ..debates import agreements, debates
 from ..debates.standing_watches import watchers_of
 from ..leaving import pressure
 from ..ledger import idempotency
 from ..ledger.ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
-from ..ledger.principals import mark, marks
+from ..ledger.principals import mark_of, marks_for
 from ..ledger.rows import ItemRow, Steps, dumps, sql
 from ..messages import request_rows
 from ..reading.item_states import values
@@ -54,6 +55,7 @@ _SEEN_BY = {
     Visibility.BOARD: "visible to the board",
     Visibility.TEAM: "visible to your team",
     Visibility.PRIVATE: "private",
+    Visibility.READERS: "for the readers of a rule",
 }
 
 
@@ -63,11 +65,13 @@ class Written:
 
     Attributes:
         placed: for each draft, the number of the item that it created, changed, endorsed or repeated.
+        hidden: the numbers of new items that not everybody may see.
         endorsed: the positions, from 0, of drafts that endorsed an item.
         same: maps positions of drafts that repeat an own item to the fields in which they differ from it.
     """
 
     placed: list[int] = field(default_factory=list)
+    hidden: set[int] = field(default_factory=set)
     endorsed: list[int] = field(default_factory=list)
     same: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -158,11 +162,7 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
     if ledger.changes is not None:
         ledger.changes.place = 0
     # Posts that some cannot see are not counted, since everybody may see the count.
-    shown = {
-        n
-        for n, d in zip(placed, drafts, strict=True)
-        if n > first and d.visibility in (None, Visibility.BOARD)
-    }
+    shown = {n for n in placed if n > first and n not in written.hidden}
     yield sql("agent_seen"), (ledger.no, ledger.agent, len(shown), ledger.now)
     return written
 
@@ -231,10 +231,13 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
         check_letters(draft, found)
-        return (yield from _write(ledger, found[draft.target], draft, edges, targets))
+        row = found[draft.target]
+        draft = yield from read_rules.kept(ledger, draft, row)
+        return (yield from _write(ledger, row, draft, edges, targets))
+    draft = yield from read_rules.kept(ledger, draft, None)
     if draft.key is not None:
         yield from reservations.check_key(ledger, draft.key)
-        existing = yield from _entry(ledger, draft.key, draft.visibility)
+        existing = yield from _entry(ledger, draft.key, draft)
         if existing is not None:
             return (yield from _write(ledger, existing, draft, edges, targets))
         if draft.delete:
@@ -255,17 +258,20 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         yield from endorsing.endorse(ledger, same, draft)
         written.endorsed.append(len(placed))
         return same.number
-    return (yield from _create(ledger, draft, edges, targets))
+    number = yield from _create(ledger, draft, edges, targets)
+    if not draft.public:
+        written.hidden.add(number)
+    return number
 
 
-def _entry(ledger: Ledger, key: str, visibility: Visibility | None) -> Steps[ItemRow | None]:
+def _entry(ledger: Ledger, key: str, draft: Draft) -> Steps[ItemRow | None]:
     """Returns the entry that a post to a key changes, or `None`.
 
     Existing entries come before tombstones. Without a visibility, the agent's own entry comes before its team's, and
     that before the board's, as in reading.
     """
     listed: list[tuple[int, int]] = []
-    for owner in (yield from marks(ledger.agent, visibility)):
+    for owner in (yield from marks_for(ledger.board, ledger.agent, draft)):
         listed += [
             (deleted, number) for number, deleted in (yield sql("item_of_key"), (ledger.no, owner, key))
         ]
@@ -316,7 +322,7 @@ def _create(
     yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
-    bears = yield from mark(ledger.agent, draft.visibility)
+    bears = yield from mark_of(ledger.agent, draft)
     known = {t for t in targets if visible_with(targets[t].owner, bears)}
     conversing = [t for k, t in edges if k in (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES) and t in known]
     row = ItemRow(

@@ -61,7 +61,7 @@ def whom(
         names = [targets[number].author for kind, number in edges if kind is EdgeKind.REPLIES_TO]
     there = (ledger.agent, row.author)
     others = [name for name in dict.fromkeys(names) if name not in there and not is_reserved(name)]
-    return (yield from audience(row.owner, others))[:MOST_ASKED]
+    return (yield from audience(ledger.board.id, row.owner, others))[:MOST_ASKED]
 
 
 def ask(ledger: Ledger, row: ItemRow, names: Sequence[str]) -> Steps[None]:

@@ -96,7 +96,7 @@ def cite(
     listed = list(edges)
     resting: list[tuple[EdgeKind, int]] = []
     for kind, n in listed:
-        if kind in (*_PASSED_ON, EdgeKind.SUPPORTS) and (yield from _told(targets[n], row)):
+        if kind in (*_PASSED_ON, EdgeKind.SUPPORTS) and (yield from _told(ledger, targets[n], row)):
             resting.append((kind, n))
     notices: dict[int, _Notice] = {}
     if resting:
@@ -106,7 +106,7 @@ def cite(
         yield from _spread(ledger, AT_ONCE, 0)
     analyses: list[int] = []
     for kind, n in listed:
-        if kind is EdgeKind.ANALYZED_BY and (yield from _told(row, targets[n])):
+        if kind is EdgeKind.ANALYZED_BY and (yield from _told(ledger, row, targets[n])):
             analyses.append(n)
     if analyses:
         gone = yield from fallen(ledger, [row])
@@ -166,11 +166,13 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
     return gone
 
 
-def _told(source: ItemRow, row: ItemRow) -> Steps[bool]:
+def _told(ledger: Ledger, source: ItemRow, row: ItemRow) -> Steps[bool]:
     """Tells whether a notice may pass from `source` to `row`: all who see `row` must see `source`."""
     if sight.shared(source.owner, row.owner):
         return True
-    return row.visibility is Visibility.PRIVATE and bool((yield from audience(source.owner, [row.owner])))
+    return row.visibility is Visibility.PRIVATE and bool(
+        (yield from audience(ledger.board.id, source.owner, [row.owner]))
+    )
 
 
 def _mark(
@@ -248,7 +250,7 @@ def _spread(ledger: Ledger, room: int, source: int) -> Steps[None]:
                 row = found[number]
                 if number in (origin, *replacing):
                     continue
-                if (yield from _told(found[via], row)):
+                if (yield from _told(ledger, found[via], row)):
                     notice = _Notice(origin, status, successor, _WAYS[way], via)
                     yield from _mark(
                         *(ledger, row, [notice]),

@@ -164,7 +164,7 @@ class Ledger:
         ):
             self.ruled = True
         if item is not None and not item.public:
-            named = yield from audience(item.owner, named)
+            named = yield from audience(self.board.id, item.owner, named)
         yield (
             sql("event_add"),
             (

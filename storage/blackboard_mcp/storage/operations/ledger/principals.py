@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from blackboard_mcp.protocols.items import Visibility
-from blackboard_mcp.protocols.visibility import team_of, visibility_of
+from blackboard_mcp.protocols.items import Draft, Visibility
+from blackboard_mcp.protocols.read_rules import ROLE, reads, rules_of
+from blackboard_mcp.protocols.visibility import Viewer, team_of, visibility_of
 
 from ...operation import Write
-from .rows import ItemRow, Steps, dumps, sql
+from .rows import BoardRow, ItemRow, Steps, dumps, sql
 
 
 def owner_of(agent: str) -> Steps[str]:
@@ -41,27 +42,57 @@ def mark(agent: str, visibility: Visibility | None) -> Steps[str]:
     return agent if visibility is Visibility.PRIVATE else ""
 
 
-def marks(agent: str, visibility: Visibility | None = None) -> Steps[tuple[str, ...]]:
-    """Returns the marks that an entry may have which the agent names by key, nearest first: own, team, board.
+def mark_of(agent: str, draft: Draft) -> Steps[str]:
+    """Returns the value for the `owner` column of an item that the agent's draft makes."""
+    return draft.kept or (yield from mark(agent, draft.visibility))
 
-    If `visibility` is given, it returns only that visibility's mark.
+
+def marks(agent: str, kept: Iterable[str] = ()) -> Steps[tuple[str, ...]]:
+    """Returns the marks that an entry may have which the agent names by key, nearest first.
+
+    They are the agent's own, its team's, those of `kept` (marks of read rules), and the board's.
     """
-    if visibility is not None:
-        return ((yield from mark(agent, visibility)),)
-    return (agent, (yield from mark(agent, Visibility.TEAM)), "")
+    return (agent, (yield from mark(agent, Visibility.TEAM)), *kept, "")
 
 
-def audience(bears: str, names: Iterable[str]) -> Steps[list[str]]:
-    """Returns those of the agents, in order, who may see an item with the mark `bears`."""
+def marks_for(board: BoardRow, agent: str, draft: Draft) -> Steps[tuple[str, ...]]:
+    """Returns the marks of the entries, nearest first, that the agent's draft for a key may change.
+
+    What a read rule keeps never becomes a version of an entry that the whole board sees.
+    """
+    if draft.visibility is not None:
+        return ((yield from mark(agent, draft.visibility)),)
+    kept: tuple[str, ...] = ()
+    if rules := rules_of(board.read_rules):
+        of = yield from principals(board.no, agent)
+        kept = tuple(rule.of(agent, of) for rule in rules)
+    found = yield from marks(agent, kept)
+    return (*found[:2], draft.kept) if draft.kept else found
+
+
+def principals(no: int, agent: str) -> Steps[frozenset[str]]:
+    """Returns all that the agent is for read rules on a board: its name, its team's mark, its role."""
+    owner, role = (yield sql("principals"), (no, agent))[0]
+    return frozenset({agent, team_of(owner), ROLE + (role or "")})
+
+
+def viewers(board: str, agents: Iterable[str]) -> Steps[dict[str, Viewer]]:
+    """Returns a map from each agent to what it sees on a board: its team's items, and what read rules keep for it."""
+    found = {}
+    for agent, owner, role, rules in (yield sql("viewers"), (board, dumps(sorted(set(agents))))):
+        of = (agent, team_of(owner), ROLE + (role or ""))
+        kept = [rule.mark for rule in rules_of(rules or "") if reads(rule.readers, of)]
+        found[agent] = Viewer(agent, owner, kept)
+    return found
+
+
+def audience(board: str, bears: str, names: Iterable[str]) -> Steps[list[str]]:
+    """Returns those of the agents, in order, who may see an item of the board with the mark `bears`."""
     listed = list(names)
-    match visibility_of(bears):
-        case Visibility.BOARD:
-            return listed
-        case Visibility.PRIVATE:
-            return [name for name in listed if name == bears]
-        case Visibility.TEAM:
-            owners = yield from owners_of(listed)
-            return [name for name in listed if team_of(owners[name]) == bears]
+    if visibility_of(bears) is Visibility.BOARD:
+        return listed
+    known = yield from viewers(board, listed)
+    return [name for name in listed if known[name].sees(bears)]
 
 
 def writer_of(row: ItemRow) -> Steps[str]:

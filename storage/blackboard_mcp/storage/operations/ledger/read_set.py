@@ -8,6 +8,7 @@ from dataclasses import field
 from blackboard_mcp.protocols.errors import Conflict, CursorExpired, InvalidInput
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
+from blackboard_mcp.protocols.read_rules import READ
 from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
 from blackboard_mcp.protocols.values import dataclass
 
@@ -86,6 +87,16 @@ def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, s
     return {(owner, key): ReadStanding(n, version, gone) for n, owner, key, version, gone in rows}
 
 
+def sides_of(agent: str, found: Iterable[tuple[str, str]]) -> Steps[Sides]:
+    """Returns the marks that entries may have for the agent, nearest first; of read rules only those in `found`.
+
+    What others wrote for readers whose company they are not in comes last.
+    """
+    kept = sorted({side for side, _ in found if side.startswith(READ)})
+    near = [side for side in kept if side.count(":") == 1 or side.endswith(f":{agent}")]
+    return (*(yield from marks(agent, near)), *(side for side in kept if side not in near))
+
+
 def shown(found: Mapping[tuple[str, str], ReadStanding], sides: Sides, key: str) -> ReadStanding | None:
     """Returns the entry that a key names for an agent, or `None`.
 
@@ -128,8 +139,8 @@ def hold(
                 cursor=as_of,
                 seq=seq,
             )
-    sides = yield from marks(agent)
     found = yield from entries(no, agent, (n.value for n in names.values() if n.kind is NameKind.ENTRY))
+    sides = yield from sides_of(agent, found)
     asked = numbers(n.number for n in names.values() if n.kind is NameKind.ITEM)
     items = {
         number: ReadStanding(number, version, deleted)
@@ -195,7 +206,7 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
     about = numbers(item for _, item, _ in listed if item is not None)
     items = yield sql("standing_items"), (no, about, agent)
     found = yield from entries(no, agent, (key for _, _, key, _, _ in items if key is not None))
-    sides = yield from marks(agent)
+    sides = yield from sides_of(agent, found)
     for number, type_, key, version, _deleted in items:
         name = key or item_id(type_, number)
         present = version if key is None else _present(shown(found, sides, key))
@@ -227,7 +238,7 @@ def _glob(no: int, seq: int, agent: str, name: str, as_of: int, moved: Moved) ->
     last = max(s for s, _ in changed)
     keys = list(dict.fromkeys(key for _, key in sorted(changed, reverse=True)))[:_NAMED]
     found = yield from entries(no, agent, keys)
-    sides = yield from marks(agent)
+    sides = yield from sides_of(agent, found)
     moved.add(name, last, f"{name} changed at seq {last}, after {as_of}: {', '.join(keys[:5])}")
     for key in keys:
         moved.now.setdefault(key, _present(shown(found, sides, key)))

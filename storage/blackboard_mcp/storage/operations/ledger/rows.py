@@ -149,6 +149,8 @@ class BoardRow:
     """1 if the board was restored from a copy and has not changed since, else 0."""
     conditional: int
     """1 if the board has stages, or tasks with a trigger, else 0."""
+    read_rules: str
+    """The read rules of the installation, as stored; empty without any."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
@@ -173,6 +175,7 @@ class BoardRow:
             pressure=row[15],
             copied=row[16],
             conditional=row[17],
+            read_rules=row[18] or "",
         )
 
     def value(self) -> Board:

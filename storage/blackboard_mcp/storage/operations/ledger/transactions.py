@@ -26,8 +26,7 @@ from ..messages import group_turns
 from ..reading.item_states import values
 from . import idempotency as repeating
 from .ledger import Ledger, attention, create_ledger, find_board, load_any
-from .principals import marks
-from .read_set import Moved, ReadStanding, Sides, entries, hold, shown
+from .read_set import Moved, ReadStanding, Sides, entries, hold, shown, sides_of
 from .rows import Steps, numbers, sql
 
 
@@ -245,7 +244,7 @@ def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> St
     for number, type_, key, version, deleted in rows:
         items[number] = ReadStanding(number, version, deleted)
         ids[number] = key or item_id(type_, number)
-    course = _Course((yield from marks(agent)), found, items)
+    course = _Course((yield from sides_of(agent, found)), found, items)
     about: list[int] = []
     wrong: InvalidInput | None = None
     for place, draft in enumerate(writes, 1):

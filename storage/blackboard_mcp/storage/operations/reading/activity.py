@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.visibility import Viewer
 
 from ...operation import Write
 from ..ledger.ledger import find_board, looked
+from ..ledger.principals import viewers
 from ..ledger.rows import Steps, dumps, instant, micros, numbers, sql
 
 _RECENT = 2_000
@@ -71,9 +72,11 @@ def readers(
     items = yield sql("sighted"), (row.no, listed, agent)
     rows = yield sql("sightings_of"), (row.no, listed)
     stored = [Sighting(r[0], r[1], instant(r[2]), r[3], instant(r[4]), r[5]) for r in rows]
-    known = [
-        Viewer(name, owner) for name, owner in (yield sql("agents_known"), (row.no, agent, row.seq - _RECENT))
-    ]
+    of_agents = yield sql("agents_known"), (row.no, agent, row.seq - _RECENT)
+    known = [Viewer(name, owner) for name, owner in of_agents]
+    if row.read_rules:
+        viewing = yield from viewers(board, [viewer.agent for viewer in known])
+        known = [viewing[viewer.agent] for viewer in known]
     seen: dict[int, dict[str, Sighting]] = {}
     for (number, name), one in joined((*stored, *noted)).items():
         seen.setdefault(number, {})[name] = one

@@ -4,14 +4,16 @@
 -- The board row of an id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
        working_items, working_tokens, archived_items, private_items, private_tokens, pressure, copied,
-       EXISTS (SELECT 1 FROM stage s WHERE s.board = no) OR EXISTS (SELECT 1 FROM condition_term t WHERE t.board = no)
+       EXISTS (SELECT 1 FROM stage s WHERE s.board = no) OR EXISTS (SELECT 1 FROM condition_term t WHERE t.board = no),
+       (SELECT rules FROM read_rules)
 FROM board WHERE id = ?1;
 
 -- name: boards
 -- All boards by id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
        working_items, working_tokens, archived_items, private_items, private_tokens, pressure, copied,
-       EXISTS (SELECT 1 FROM stage s WHERE s.board = no) OR EXISTS (SELECT 1 FROM condition_term t WHERE t.board = no)
+       EXISTS (SELECT 1 FROM stage s WHERE s.board = no) OR EXISTS (SELECT 1 FROM condition_term t WHERE t.board = no),
+       (SELECT rules FROM read_rules)
 FROM board ORDER BY id;
 
 -- name: board_add

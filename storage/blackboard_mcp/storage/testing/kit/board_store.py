@@ -33,6 +33,7 @@ from .forgetting import ForgettingTests
 from .guarding import GuardTests
 from .handles import HandleTests
 from .judging import JudgingTests
+from .keeping import KeepingTests
 from .leaving import LeavingTests
 from .members import MemberTests
 from .naming import NamingTests
@@ -71,6 +72,7 @@ class BoardStoreKit(
     ReadingTests,
     RepeatingTests,
     PrivacyTests,
+    KeepingTests,
     TeamTests,
     MemberTests,
     NamingTests,

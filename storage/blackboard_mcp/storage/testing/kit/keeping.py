@@ -1,0 +1,251 @@
+"""Tests of read rules: those whom a rule names read what it keeps, its author too, and nobody else by any path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.board import BoardChange
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.items import Item, ItemType, Ref, Visibility
+from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.transactions import BOARD, Transaction
+
+from ..harness import CONFIG, Table, draft
+
+PAY = ReadRule("pay", ("alice", "team:acme", "role:steward"), key="pay:**")
+LOGS = ReadRule("logs", ("carol",), types=(ItemType.LOG,))
+HUSH = ReadRule("hush", ("alice",), tags=("hush", "secret"))
+EVE = ReadRule("eve", ("team:acme",), authors=("eve", "team:mallory", "role:observer"), boards=("main", "b"))
+
+
+async def _said(at: Table, agent: str, text: str, type: str | None = None, **said: Any) -> Item:
+    """Posts without a visibility, as agents do, and returns the item."""
+    posted = await at.batch(agent, replace(draft(text, type, **said), visibility=None))
+    return posted.items[0]
+
+
+async def _ruled(at: Table) -> None:
+    """Sets four rules; bob acts for acme, carol and dave for themselves, mal for mallory."""
+    await at.store.set_read_rules((PAY, LOGS, HUSH, EVE))
+    for agent, owner in (("bob", "acme"), ("mal", "mallory")):
+        await at.store.set_owner(agent, owner)
+
+
+class KeepingTests:
+    async def test_rules_are_kept_as_they_were_set(self, at: Table) -> None:
+        assert await at.store.read_rules() == ()
+        await _ruled(at)
+        assert await at.store.read_rules() == (PAY, LOGS, HUSH, EVE)
+        await at.store.set_read_rules((LOGS,))
+        assert await at.store.read_rules() == (LOGS,)
+        await at.store.set_read_rules(())
+        assert await at.store.read_rules() == ()
+
+    async def test_the_readers_of_a_rule_see_what_it_keeps(self, at: Table) -> None:
+        await _ruled(at)
+        public = await at.post("alice", "public")
+        kept = await _said(
+            at, "alice", "ours @bob @carol", key="pay:may", tags=["x"], replies_to=public, importance=5
+        )
+        assert kept.visibility is Visibility.READERS
+        for agent in ("alice", "bob"):
+            assert (await at.item(kept, agent)).text == "ours @bob @carol"
+            assert [i.text for i in (await at.store.read(at.board, agent, [], ["pay:may"])).items] == [
+                kept.text
+            ]
+            assert kept.number in await at.query(agent, key="pay:*")
+            assert (await at.item(public, agent)).cited_by == (("replies_to", kept.id),)
+            assert kept.id in [event.item for event in await at.events(agent)]
+            assert "x" in await at.store.tags(at.board, agent)
+            assert kept.number in {i.number for i in (await at.store.snapshot(at.board, agent)).items}
+        assert await at.attention("bob") == (kept.id,)
+
+    async def test_what_a_rule_keeps_is_absent_for_everybody_else(self, at: Table) -> None:
+        await _ruled(at)
+        public = await at.post("alice", "public")
+        kept = await _said(
+            at, "alice", "ours @bob @carol", key="pay:may", tags=["x"], replies_to=public, importance=5
+        )
+        for _ in ("working", "archive"):
+            for agent in ("carol", "eve", "pay", "read", "system-"):
+                found = await at.store.read(at.board, agent, [Ref(kept.number)], ["pay:may"])
+                assert (found.items, await at.attention(agent)) == ((), ()), agent
+                for wanted in ({}, {"text": "ours"}, {"key": "**"}, {"key": "pay:may"}, {"tags": ("x",)}):
+                    assert kept.number not in await at.query(agent, **wanted, zone=None), (agent, wanted)
+                assert (await at.item(public, agent)).cited_by == ()
+                assert await at.store.tags(at.board, agent) == []
+                assert kept.id not in [event.item for event in await at.events(agent)]
+                assert await at.store.history(at.board, agent, kept.number) == ()
+                assert await at.store.versions(at.board, agent, "pay:may") is None
+                assert await at.store.unindexed(at.board, agent, 10) == []
+                counted = (await at.store.statistics(at.board, agent)).counts
+                assert sum(items for items, _ in counted.values()) == 1
+                snapshot = await at.store.snapshot(at.board, agent)
+                assert snapshot.hidden == 0
+                assert (await at.store.explain(at.board, agent, [])).tokens == public.tokens
+                assert kept.number not in snapshot.protected
+                with pytest.raises(UnknownReference):
+                    await at.post(agent, "x", supports=kept)
+            await at.gone(kept)
+        assert [n for n, _ in await at.store.unindexed(at.board, "bob", 10)] == [kept.number]
+
+    async def test_each_condition_keeps_what_meets_it_and_all_conditions_must_be_met(self, at: Table) -> None:
+        await _ruled(at)
+        log = await _said(at, "dave", "ran", "LOG")
+        tagged = await _said(at, "dave", "found", tags=["a", "secret"])
+        evil = await _said(at, "eve", "trust me")
+        owned = await _said(at, "mal", "trust me too")
+        plain = await _said(at, "dave", "plain", tags=["a"])
+
+        async def readers(item: Item) -> str:
+            return " ".join(
+                [a for a in ("alice", "bob", "carol", "dave", "eve", "mal") if await at.sees(a, item)]
+            )
+
+        assert [await readers(item) for item in (log, tagged, evil, owned, plain)] == [
+            *("carol dave", "alice dave", "bob eve", "bob mal"),
+            "alice bob carol dave eve mal",
+        ]
+        both = ReadRule("both", ("bob",), types=(ItemType.LOG,), tags=("hush",), boards=("elsewhere",))
+        await at.store.set_read_rules((both, replace(both, name="here", boards=(), readers=("alice",))))
+        assert (await _said(at, "dave", "log", "LOG")).visibility is Visibility.BOARD
+        assert await readers(await _said(at, "dave", "hush", "LOG", tags=["hush"])) == "alice dave"
+
+    async def test_the_first_rule_that_an_item_meets_keeps_it(self, at: Table) -> None:
+        await at.store.set_read_rules((LOGS, replace(LOGS, name="all", readers=("*",))))
+        first = await _said(at, "dave", "one", "LOG")
+        await at.store.set_read_rules((replace(LOGS, name="all", readers=("*",)), LOGS))
+        second = await _said(at, "dave", "two", "LOG")
+        assert [await at.sees("eve", item) for item in (first, second)] == [False, True]
+
+    async def test_who_reads_follows_from_the_present_rules_owners_and_roles(self, at: Table) -> None:
+        await _ruled(at)
+        await at.post("alice", "public")
+        kept = await _said(at, "alice", "pay", key="pay:may")
+        assert not await at.sees("carol", kept)
+        await at.store.set_owner("carol", "acme")
+        assert await at.sees("carol", kept)
+        await at.store.set_owner("carol", "carol")
+        assert not await at.sees("carol", kept)
+        assert await at.store.set_shown_role(at.board, "carol", Role.STEWARD)
+        assert await at.sees("carol", kept)
+        roles = BoardChange(members={"carol": Role.CONTRIBUTOR, "dave": Role.STEWARD})
+        await at.store.change_board(at.board, "admin", roles)
+        assert [await at.sees(agent, kept) for agent in ("carol", "dave")] == [False, True], (
+            "the board's come first"
+        )
+        await at.store.set_read_rules((replace(PAY, readers=("zoe",)),))
+        assert [await at.sees(agent, kept) for agent in ("alice", "bob", "zoe")] == [False, False, True]
+        await at.store.set_read_rules(())
+        assert [await at.sees(agent, kept) for agent in ("alice", "zoe")] == [False, False], (
+            "no rule, no readers"
+        )
+        await at.store.set_read_rules((replace(PAY, readers=("*",)),))
+        assert await at.sees("eve", kept)
+
+    async def test_a_role_counts_on_its_own_board(self, at: Table) -> None:
+        await _ruled(at)
+        other = Table(at.store, "other")
+        for board in (at, other):
+            await board.post("alice", "public")
+        assert not await at.store.set_shown_role("nowhere", "carol", Role.STEWARD)
+        await at.store.set_shown_role("other", "carol", Role.STEWARD)
+        here, there = (
+            await _said(at, "alice", "p", key="pay:a"),
+            await _said(other, "alice", "p", key="pay:a"),
+        )
+        assert [await at.sees("carol", here), await other.sees("carol", there)] == [False, True]
+
+    async def test_an_author_sees_what_it_wrote_for_others(self, at: Table) -> None:
+        await _ruled(at)
+        log = await _said(at, "dave", "ran", "LOG")
+        assert (await at.item(log, "dave")).text == "ran"
+        assert log.id in [event.item for event in await at.events("dave")]
+        viewers = await at.store.viewers(at.board, ["carol", "dave", "eve"])
+        (event,) = [e for e in await at.events("dave") if e.item == log.id]
+        assert [event.visible_to(viewers[agent]) for agent in ("carol", "dave", "eve")] == [True, True, False]
+        await at.change("dave", log, status="WITHDRAWN")
+        with pytest.raises(UnknownReference):
+            await at.change("eve", log, importance=1)
+        answer = await _said(at, "carol", "seen", "REPLY", replies_to=log)
+        assert (await at.item(answer, "dave")).cites == (("replies_to", log.id),)
+        assert (await at.item(answer, "eve")).edges == ()
+
+    async def test_keys_under_a_rule_are_of_its_readers_and_name_nothing_to_others(self, at: Table) -> None:
+        await at.post("carol", "before the rule", key="pay:may")
+        await _ruled(at)
+        first = await _said(at, "alice", "one", key="pay:may")
+        second = await _said(at, "bob", "two", key="pay:may", expected=1)
+        assert (second.number, second.version) == (first.number, 2)
+        with pytest.raises(Conflict):
+            await _said(at, "alice", "late", key="pay:may", expected=1)
+        begun = await _said(at, "dave", "three", key="pay:may", expected=0)
+        assert (begun.number != first.number, begun.version) == (True, 1), "hidden entries are no entries"
+
+        async def read(agent: str) -> list[str]:
+            return [item.text for item in (await at.store.read(at.board, agent, [], ["pay:may"])).items]
+
+        assert await read("bob") == ["two"], "who is no reader cannot stand before what readers share"
+        assert [await read(agent) for agent in ("dave", "eve")] == [["three"], ["before the rule"]]
+        assert (await _said(at, "dave", "four", key="pay:may")).number == begun.number
+        await at.delete("carol", "pay:may")
+        assert await read("eve") == []
+
+    async def test_what_a_rule_keeps_cannot_be_for_others_and_private_stays_private(self, at: Table) -> None:
+        await _ruled(at)
+        for team in (False, True):
+            with pytest.raises(Refused, match="read rule 'pay' keeps this for its readers"):
+                await at.post("alice", "x", key="pay:may", team=team)
+        assert await at.store.find_board(at.board) is None
+        mine = await at.post("alice", "mine", key="pay:may", private=True)
+        assert (mine.visibility, await at.sees("bob", mine)) == (Visibility.PRIVATE, False)
+
+    async def test_an_item_never_comes_under_a_rule_later(self, at: Table) -> None:
+        await _ruled(at)
+        plain = await _said(at, "dave", "plain", tags=["a"])
+        seq = await at.seq()
+        with pytest.raises(InvalidInput, match="read rule 'hush' would keep"):
+            await at.change("dave", plain, tags=["a", "hush"])
+        assert await at.seq() == seq
+        entry = await _said(at, "dave", "open", key="k")
+        kept = await _said(at, "dave", "closed", key="k", tags=["hush"])
+        assert kept.number != entry.number
+        assert (await at.item(entry, "eve")).text == "open"
+        for agent, text in (("alice", "open"), ("dave", "closed"), ("eve", "open")):
+            assert (await at.store.read(at.board, agent, [], ["k"])).items[0].text == text
+        again = await _said(at, "dave", "still closed", key="k")
+        assert (again.number, again.visibility) == (kept.number, Visibility.READERS)
+
+    async def test_what_a_rule_keeps_is_in_no_debate_and_supports_nothing(self, at: Table) -> None:
+        await _ruled(at)
+        root = await at.post("carol", "root")
+        await _said(at, "alice", "no", "CRITIQUE", critiques=root, tags=["hush"])
+        assert (await at.item(root, "bob")).debate is None
+        kept = await _said(at, "alice", "ours", key="pay:a")
+        with pytest.raises(Refused, match="is readers: a debate"):
+            await at.open("bob", kept)
+        hidden = await _said(at, "alice", "The cache is stale after a deploy.", "FACT", tags=["hush"])
+        posted = await at.batch("carol", draft("The cache is stale after a deploy.", "FACT"))
+        assert (posted.endorsed, (await at.item(hidden, "alice")).supporters) == ((), ())
+
+    async def test_transactions_hold_and_tell_what_a_reader_may_see(self, at: Table) -> None:
+        await _ruled(at)
+        await _said(at, "alice", "one", key="pay:a")
+        seq = await at.seq()
+        await _said(at, "alice", "two", key="pay:a")
+
+        async def hold(agent: str) -> dict[str, int]:
+            asked = Transaction(
+                writes=(draft("done", key=f"by:{agent}"),), reads={"pay:*": seq, "pay:a": 0, BOARD: seq}
+            )
+            try:
+                await at.store.transact(at.board, agent, asked, config=CONFIG)
+            except Conflict as conflict:
+                return dict(conflict.facts["moved"])
+            return {}
+
+        assert await hold("carol") == {}, "what is hidden moves nothing"
+        assert (await hold("bob"))["pay:a"] == 2
