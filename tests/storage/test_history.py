@@ -113,7 +113,12 @@ async def test_I18_a_board_that_was_counted_anew_is_rebuilt_equal(
     assert await verify_board(store, "main") == []
     history = await written(store)
     changed = [line for line in parsed(history) if line.get("event") == "board.changed"]
-    assert changed[-1]["data"] == {"settings": ["tokenizer"], "tokenizer": ["o200k_base", "letters"]}
+    assert changed[-1]["data"] == {
+        "settings": ["tokenizer"],
+        "tokenizer": ["o200k_base", "letters"],
+        "was": {"tokenizer": "o200k_base"},
+        "now": {"tokenizer": "letters"},
+    }
     contents = [line["content"] for line in parsed(history) if "content" in line]
     assert all(content["tokens"] == len(content["text"]) for content in contents)
     await import_board(other, reading(history))

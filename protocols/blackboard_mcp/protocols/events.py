@@ -2,7 +2,7 @@
 
 Only a board that was restored from a copy has a gap: `board.restored` names in `after` the number before it.
 
-Events are small: they name what changed, but hold no texts.
+Events are small: they name what changed, with the values before and after, but hold no texts.
 """
 
 from __future__ import annotations
@@ -200,6 +200,8 @@ class Event:
     """One change of a board. `agent` caused it (`system` for the server); `data` holds a few facts about it.
 
     `owner` is the mark of the item it is about (see `visibility`); `None` means that everybody may see the event.
+    `type`, `tags` and `metadata` are those of the item as the event left it. Of metadata whose JSON has more than 500
+    characters, the event has only their number (`characters`) and the `sha256`.
     """
 
     seq: int
@@ -214,6 +216,7 @@ class Event:
     owner: str | None = None
     type: ItemType | None = None
     thread: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
     concerns: tuple[str, ...] = ()
     """Agents that it concerns: those named with @, authors of items that got an answer, and those who owe something.
     """

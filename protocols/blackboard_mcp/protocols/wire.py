@@ -209,11 +209,25 @@ class WireEvent(_Wire):
     agent: str
     tags: list[str]
     at: datetime
-    data: dict[str, Any] = Field(description="a few words on the change; never a body")
+    data: dict[str, Any] = Field(
+        description="a few words on the change, never a body; `was` and `now` have the values that changed"
+    )
+    type: str | None = Field(default=None, description="the item's type")
+    metadata: dict[str, Any] = Field(
+        default_factory=dict,
+        description="the item's, as the event left it; of more than 500 characters of JSON their number "
+        "(`characters`) and the `sha256`",
+    )
 
 
 def wire_event(event: Event) -> WireEvent:
     """Returns an event as structured results show it."""
+    data = event.data
+    if isinstance(status := data.get("status"), list) and len(status) == 2:
+        was, now = (
+            {**data.get(name, {}), "status": one} for name, one in zip(("was", "now"), status, strict=True)
+        )
+        data = {**data, "was": was, "now": now}
     return WireEvent(
         seq=event.seq,
         event=str(event.event),
@@ -223,7 +237,9 @@ def wire_event(event: Event) -> WireEvent:
         agent=event.agent,
         tags=list(event.tags),
         at=event.at,
-        data=event.data,
+        data=data,
+        type=None if event.type is None else str(event.type),
+        metadata=event.metadata,
     )
 
 

@@ -52,6 +52,20 @@ async def test_an_iterator_gives_each_matching_event_once_in_order(place: Any, b
     assert await take(board.events(since=0), 2) == [1, 2]
 
 
+@pytest.mark.parametrize("place", ["memory", "file", "modern", "legacy", "stdio"], indirect=True)
+async def test_an_event_has_type_tags_metadata_and_what_was_before(place: Any, board: Any) -> None:
+    bob = await place.join("bob")
+    async with board.events({"agent": "bob"}) as stream:
+        item = await bob.post("a", type="PLAN", tags=["t"], metadata={"ticket": 7})
+        await bob.post(id=item.id, metadata={"ticket": 8})
+        async with asyncio.timeout(PATIENCE):
+            posted, changed = [await anext(stream), await anext(stream)]
+    assert (posted.type, posted.tags, posted.metadata) == ("PLAN", ["t"], {"ticket": 7})
+    assert (changed.type, changed.tags, changed.metadata) == ("PLAN", ["t"], {"ticket": 8})
+    assert changed.data["was"] == {"metadata": {"ticket": 7}}
+    assert changed.data["now"] == {"metadata": {"ticket": 8}}
+
+
 async def test_what_happens_between_entering_and_iterating_is_not_missed(board: Any) -> None:
     async with board.events() as stream:
         (seq,) = await texts(board, 1)

@@ -135,8 +135,16 @@ async def test_events_come_in_order_first_those_after_a_sequence_and_then_each_n
             assert (data["seq"], data["item"], data["agent"], data["tags"], data["key"]) == (
                 *(5, item["id"], "bob", ["t"], "k"),
             )
+            assert (data["type"], data["metadata"]) == ("LOG", {})
+            await bob.post(id=item["id"], tags=["u"], metadata={"ticket": 7})
+            _, _, data = await stream.message()
+            assert (data["tags"], data["metadata"]) == (["u"], {"ticket": 7})
+            assert (data["data"]["was"], data["data"]["now"]) == (
+                {"tags": ["t"], "metadata": {}},
+                {"tags": ["u"], "metadata": {"ticket": 7}},
+            )
             await alice.post("more")
-            assert await stream.ids(1) == [6]
+            assert await stream.ids(1) == [7]
 
 
 async def test_HEAD_answers_with_the_headers_and_holds_no_stream(site: Open) -> None:

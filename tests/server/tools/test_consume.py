@@ -54,6 +54,15 @@ async def until_parked(board: Any, monkeypatch: pytest.MonkeyPatch) -> asyncio.E
 
 
 @both
+async def test_a_delivery_has_type_tags_and_metadata_of_its_item(board: Any, mode: str) -> None:
+    ada, ben, _ = await crew(board, 0)
+    await ada.post("job", "PLAN", tags=["t"], metadata={"ticket": 7})
+    (delivery,) = (await ben.do("consume", group="crew", seconds=0))["deliveries"]
+    event = delivery["event"]
+    assert (event["type"], event["tags"], event["metadata"]) == ("PLAN", ["t"], {"ticket": 7})
+
+
+@both
 async def test_one_call_acknowledges_the_last_and_takes_the_next(board: Any, mode: str) -> None:
     ada, ben, cyd = await crew(board, 3)
     text = await ben.say("consume", group="crew")

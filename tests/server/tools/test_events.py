@@ -688,3 +688,71 @@ async def test_who_waits_alone_is_told_so(board: Any) -> None:
     await alice.post("a finding")
     text = await alice.say("wait", seconds=0.01)
     assert text.splitlines()[0] == "no news; nobody else has been here yet"
+
+
+@both
+async def test_events_tell_type_tags_metadata_and_what_was_before(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.do("subscribe", filter={"agent": "alice"}, name="alice")
+    await alice.post("one", "PLAN", key="k", tags=["t"], metadata={"ticket": 7}, ttl_seconds=60)
+    await alice.post(id="P-1", importance=5, metadata={"ticket": 8}, ttl_seconds=90)
+    await alice.post(id="P-1", status="RESOLVED")
+    await alice.post("two", key="k", metadata={"log": "x" * 2_000})
+    told = (await bob.do("read", since=1))["events"]
+    assert [(e["event"], e["type"], e["tags"]) for e in told] == [
+        ("item.posted", "PLAN", ["t"]),
+        ("item.changed", "PLAN", ["t"]),
+        ("item.changed", "PLAN", ["t"]),
+        ("item.versioned", "PLAN", ["t"]),
+    ]
+    long = told[3]["metadata"]
+    assert [e["metadata"] for e in told[:3]] == [{"ticket": 7}, {"ticket": 8}, {"ticket": 8}]
+    assert (set(long), long["characters"]) == ({"characters", "sha256"}, 2_010)
+    assert "metadata" not in told[0]["data"]
+    assert [(e["data"].get("was"), e["data"].get("now")) for e in told] == [
+        (None, None),
+        (
+            {"importance": 3, "metadata": {"ticket": 7}, "ttl": 60.0},
+            {"importance": 5, "metadata": {"ticket": 8}, "ttl": 90.0},
+        ),
+        ({"status": "ACTIVE"}, {"status": "RESOLVED"}),
+        (
+            {"metadata": {"ticket": 8}, "status": "RESOLVED"},
+            {"metadata": long, "status": "ACTIVE"},
+        ),
+    ]
+    assert (await bob.do("wait", since=1, seconds=0))["events"] == told
+    assert (await bob.do("wait", subscription="alice", seconds=0))["events"][-4:] == told
+    lines = (await bob.say("read", since=1)).splitlines()
+    assert lines[0] == "2 item.posted P-1 k by alice: one"
+    assert lines[3] == "5 item.versioned P-1@2 k by alice: two"
+
+
+@both
+async def test_no_event_tells_others_what_a_private_item_of_the_same_key_had(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    canary = {"tags": ["canary"], "metadata": {"canary": 1}}
+    await alice.post("canary", key="k", visibility="private", **canary)
+    await alice.post("canary 2", key="k", visibility="private", tags=["canary2"])
+    await alice.post(key="k", status="DELETED", visibility="private")
+    await alice.post("open", key="k", visibility="board", tags=["t"])
+    told = (await bob.do("read", since=0))["events"]
+    assert [e["event"] for e in told] == ["board.created", "item.posted"]
+    assert "canary" not in str(told)
+    assert "canary" in str((await alice.do("read", since=0))["events"])
+
+
+async def test_a_debate_tells_what_status_its_item_had(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("claim", metadata={"ticket": 7})
+    await bob.post("no", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await alice.do("debate", op="concede", id="F-1")
+    told = {e["event"]: e for e in (await bob.do("read", since=2))["events"]}
+    assert told["debate.opened"]["data"]["was"] == {"status": "ACTIVE"}
+    assert told["debate.opened"]["data"]["now"] == {"status": "DEBATED"}
+    closed = told["debate.closed"]
+    assert (closed["type"], closed["metadata"]) == ("FACT", {"ticket": 7})
+    assert (closed["data"]["was"], closed["data"]["now"]) == (
+        {"status": "DEBATED"},
+        {"status": "INVALIDATED"},
+    )

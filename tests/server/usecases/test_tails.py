@@ -22,7 +22,8 @@ from blackboard_mcp.server.usecases import tails as tails_module
 from blackboard_mcp.server.usecases.tails import Tails
 from blackboard_mcp.storage.operations.ledger import ledger
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.harness import Table, draft
+from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
+from blackboard_mcp.storage.testing.kit.forgetting import DAY, forget
 from patience import PATIENCE
 from profiles import NIGHTLY
 
@@ -221,6 +222,29 @@ async def test_an_event_that_is_missing_is_told_and_is_no_number_that_was_left_o
             await follow(fresh, "main", "alice", {}, to=end)
     finally:
         await fresh.close()
+
+
+async def test_nothing_of_a_forgotten_item_is_kept_in_memory(tmp_path: Path) -> None:
+    clock = HandClock()
+    store = await SqlBoardStore.open(tmp_path / "board.db", clock=clock)
+    tails = Tails(store)
+    try:
+        table = Table(store)
+        item = await table.post("alice", "a", "LOG", tags=["canary"], metadata={"n": "canary"})
+        await burst(table, tails_module.PAGE)
+        heard = await follow(tails, "main", "alice", {}, to=await table.seq())
+        assert "canary" in str(heard)
+        await table.gone(item)
+        clock.advance(40 * DAY)
+        assert await forget(table, item) == (item.id,)
+        end = await table.seq()
+        await follow(tails, "main", "alice", {}, to=end, place=end - 1)
+        heard = await follow(tails, "main", "alice", {}, to=end)
+        assert heard == await table.events("alice")
+        assert "canary" not in str(heard)
+    finally:
+        await tails.close()
+        await store.close()
 
 
 def shows_all(patch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,10 @@
 This module knows boards, sequences and events, but no subscriptions, calls or wire formats. It only passes on
 events that it read from the store after their commit, in order and without gaps.
 
-A log is held in pages of `PAGE` sequences. A finished page never changes, so the pages used last are kept for
-readers far behind the end. The unfinished page of each followed board grows at its end. Everything can be
-read again, so memory is bounded by dropping pages. Only waiting readers are stored here, with their places,
-so slow readers cost nothing.
+A log is held in pages of `PAGE` sequences. A finished page changes only when an item is forgotten, so the pages
+used last are kept for readers far behind the end. The unfinished page of each followed board grows at its end.
+Everything can be read again, so memory is bounded by dropping pages. Only waiting readers are stored
+here, with their places, so slow readers cost nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Sequence, Set
 from time import thread_time
 from typing import Any, Final, TypeVar
 
@@ -312,6 +312,11 @@ class Tails:
                     continue
                 if stretch.events:
                     _check(stretch.events, tail.end)
+                    if any(event.event is EventType.ITEM_FORGOTTEN for event in stretch.events):
+                        # Older events of the item lost their values in the store.
+                        self._drop_pages({board})
+                        self._shed(tail)
+                        tail.begin(tail.end)
                     self._extend(tail, stretch.events)
                     await self._wake(tail, stretch.events)
                 more = more or stretch.seq > tail.end
@@ -441,6 +446,10 @@ class Tails:
         self._weight -= tail.weight
         tail.weight = 0
 
+    def _drop_pages(self, boards: Set[str]) -> None:
+        for key in [key for key in self._pages if key[0] in boards]:
+            self._weight -= self._pages.pop(key)[1]
+
     def _forget_left(self) -> None:
         """Drops boards that nobody has followed for a while, with their pages."""
         loop = asyncio.get_running_loop()
@@ -453,8 +462,7 @@ class Tails:
         }
         for board in gone:
             self._shed(self._tails.pop(board))
-        for key in [key for key in self._pages if key[0] in gone]:
-            self._weight -= self._pages.pop(key)[1]
+        self._drop_pages(gone)
         left = [tail.left for tail in self._tails.values() if not tail.followers]
         if left:
             self._sweep = loop.call_at(min(left) + LINGER_SECONDS, self._forget_left)
@@ -512,6 +520,6 @@ def _weight(events: Page) -> int:
         800
         + len(event.key or "")
         + 60 * (len(event.tags) + len(event.concerns))
-        + sum(100 + len(str(value)) for value in event.data.values())
+        + sum(100 + len(str(value)) for facts in (event.data, event.metadata) for value in facts.values())
         for event in events
     )

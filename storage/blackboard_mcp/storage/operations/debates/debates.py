@@ -19,7 +19,7 @@ from ..items import retraction
 from ..leaving import guard_index, pressure
 from ..ledger.ledger import Ledger, load_any, standing
 from ..ledger.principals import behind, owner_of, owners_of, writer_of
-from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
+from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, differences, numbers, sql
 from .answers import ask_again, summon, unanswered
 from .standing_watches import watchers_of
 from .votes import decisions_of, tally
@@ -120,9 +120,10 @@ def _begin(
             obliged[row[0]] = None
     by_topic = yield from watchers_of(ledger.no, root)
     obliged.update(dict.fromkeys(name for name in by_topic[:MAX_BY_TOPIC] if name != root.author))
+    former = {"status": root.status}
     if Status(root.status) in _UNFINISHED:
         root.status = str(Status.DEBATED)
-    data: dict[str, object] = {"watchers": list(obliged)[:8]}
+    data: dict[str, object] = {"watchers": list(obliged)[:8], **differences(former, {"status": root.status})}
     if len(by_topic) > MAX_BY_TOPIC:
         data["not_obliged"] = len(by_topic) - MAX_BY_TOPIC
     if critique is not None:
@@ -279,6 +280,7 @@ def close(
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     left = [row for row in rows if row[3] in DUE]
+    former = {"status": root.status}
     if outcome in FELL and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
         root.status = str(Status.INVALIDATED)
     elif root.status == Status.DEBATED:
@@ -287,6 +289,7 @@ def close(
         "state": str(state),
         "outcome": str(outcome),
         "reason": cut(reason, MAX_REASON),
+        **differences(former, {"status": root.status}),
     }
     if to is not None:
         data["gave_way_to"] = to.id

@@ -38,11 +38,11 @@ from ..leaving import pressure
 from ..ledger import idempotency
 from ..ledger.ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
 from ..ledger.principals import mark_of, marks_for
-from ..ledger.rows import ItemRow, Steps, dumps, sql
+from ..ledger.rows import ItemRow, Steps, dumps, kept, sql
 from ..messages import request_rows
 from ..reading.item_states import values
 from ..reading.items import at_version
-from . import additions, amendments, claims, deletion, duplicates, questions, retraction, statuses
+from . import additions, claims, deletion, duplicates, questions, retraction, statuses
 from . import edges as linking
 from . import endorsements as endorsing
 from . import trust as trusting
@@ -389,6 +389,11 @@ def _lasting(seconds: float | None) -> int | None:
     return None if not seconds else max(1, round(seconds * _MICROS))
 
 
+def _seconds(ttl: int | None) -> float | None:
+    """Returns a time to live in seconds."""
+    return None if ttl is None else ttl / _MICROS
+
+
 def _change(
     ledger: Ledger,
     row: ItemRow,
@@ -473,12 +478,11 @@ def _change(
         ledger.grown += 1
     after: dict[str, int | str] = {"importance": importance, "tags": tags, "metadata": metadata}
     changed = sorted(name for name in after if after[name] != before[name])
-    data: dict[str, Any] = {}
-    if changed:
-        data["was"] = {name: amendments.kept(before[name]) for name in changed}
-        data["now"] = {name: amendments.kept(after[name]) for name in changed}
+    was: dict[str, Any] = {name: kept(before[name]) for name in changed}
+    now: dict[str, Any] = {name: kept(after[name]) for name in changed}
     if draft.ttl_seconds is not None:
         changed.append("ttl")
+        was["ttl"], now["ttl"] = _seconds(row.ttl), _seconds(_lasting(draft.ttl_seconds))
     if versioned:
         assert draft.text is not None
         if row.zone == Zone.ARCHIVE:
@@ -491,7 +495,8 @@ def _change(
         row.version += 1
         row.deleted = 0
         row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256
-        if row.status != Status.DEBATED:
+        if row.status not in (Status.DEBATED, Status.ACTIVE):
+            was["status"], now["status"] = row.status, str(Status.ACTIVE)
             row.status = str(Status.ACTIVE)
     if draft.ttl_seconds is not None:
         row.ttl = _lasting(draft.ttl_seconds)
@@ -503,6 +508,7 @@ def _change(
         concerns = [row.author, *questions.mentioned(draft.text or "")]
         if versioned:
             concerns += yield from watchers_of(ledger.no, row)
+        data: dict[str, Any] = {"was": was, "now": now} if was else {}
         if changed and not versioned:
             data["changed"] = changed
         if edges and not versioned:

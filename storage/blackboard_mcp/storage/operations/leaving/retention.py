@@ -47,7 +47,9 @@ def forget(write: Write, board: str, wanted: Iterable[int], retention: Retention
     for number in sorted(rows):
         row = rows[number]
         yield from endorsements.forget(ledger.no, row)
-        seq = yield from ledger.emit(EventType.ITEM_FORGOTTEN, replace(row, tags="[]"), data=said)
+        seq = yield from ledger.emit(
+            EventType.ITEM_FORGOTTEN, replace(row, tags="[]", metadata="{}"), data=said
+        )
         gone.append((number, seq))
     ledger.archived -= len(gone)
     moved = dumps(gone)

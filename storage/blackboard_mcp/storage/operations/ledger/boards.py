@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core
@@ -17,7 +17,7 @@ from ..access import members
 from . import token_counts
 from .idempotency import repeatable
 from .ledger import create_ledger, find_board, get_board, open_ledger
-from .rows import BoardRow, Steps, config_json, core_json, sql
+from .rows import BoardRow, Steps, config_json, core_json, differences, sql
 
 
 def ensure(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Board]:
@@ -61,7 +61,11 @@ def set_core(
     fresh = replace(core, version=current.version + 1)
     yield sql("board_core"), (ledger.no, core_json(fresh))
     ledger.board.core = fresh
-    yield from ledger.emit(EventType.CORE_CHANGED, data={"version": fresh.version})
+    parts = [
+        {"objective": c.objective, "constraints": c.constraints, "flags": c.flags} for c in (current, fresh)
+    ]
+    data = {"version": fresh.version, **differences(*parts)}
+    yield from ledger.emit(EventType.CORE_CHANGED, data=data)
     yield from ledger.close()
     return fresh
 
@@ -91,6 +95,7 @@ def change(
     """
     ledger = yield from open_ledger(write, board, agent)
     row = ledger.board
+    former = _told(row)
     changed: dict[str, object] = {}
     if wanted.lifecycle is not None and wanted.lifecycle is not row.lifecycle:
         if wanted.lifecycle not in NEXT[row.lifecycle]:
@@ -131,10 +136,15 @@ def change(
             sql("board_change"),
             (row.no, row.title, row.parent, str(row.lifecycle), config_json(row.config)),
         )
-        yield from ledger.emit(EventType.BOARD_CHANGED, data=changed)
+        yield from ledger.emit(EventType.BOARD_CHANGED, data=changed | differences(former, _told(row)))
     if (yield from members.change(ledger, wanted.members, write.grant)) or changed:
         yield from ledger.close()
     return row.value()
+
+
+def _told(row: BoardRow) -> dict[str, object]:
+    """Returns what the event of a change tells of a board: all but its parent, which readers may not know."""
+    return {"lifecycle": str(row.lifecycle), "title": row.title, **asdict(row.config)}
 
 
 def _check_parent(board: str, parent: str) -> Steps[None]:

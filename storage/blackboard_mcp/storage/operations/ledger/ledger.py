@@ -24,7 +24,7 @@ from ..items import trust
 from ..leaving import accounts
 from . import kept_bytes, lookalikes, rule_changes
 from .principals import audience
-from .rows import BoardRow, ItemRow, Steps, columns_of, config_json, core_json, dumps, numbers, sql
+from .rows import BoardRow, ItemRow, Steps, columns_of, config_json, core_json, dumps, kept, numbers, sql
 
 MAX_CONCERNS = 128
 """The most agents whom one event concerns; a debate cannot oblige as many at once."""
@@ -149,7 +149,8 @@ class Ledger:
     ) -> Steps[int]:
         """Writes the next event to the log and returns its sequence.
 
-        `agent` is who caused it, by default the ledger's agent. `concerns` names agents whom it concerns; those who
+        The event gets the item's tags and metadata as its row has them. `agent` is who caused it, by default the
+        ledger's agent. `concerns` names agents whom it concerns; those who
         may not see the item are left out. `told` says that another event of this transaction already tells them.
         """
         if self.board.copied:
@@ -157,7 +158,10 @@ class Ledger:
         self.board.seq += 1
         seq = self.board.seq
         actor = self.agent if agent is None else agent
-        self.told.append((event, item, data or {}))
+        data = data or {}
+        self.told.append((event, item, data))
+        if item is not None and item.metadata != "{}":
+            data = {**data, "metadata": kept(item.metadata)}
         named = [name for name in dict.fromkeys(concerns) if name != actor]
         if event is EventType.CORE_CHANGED or (
             item is not None and item.type == ItemType.CONSTRAINT and item.public
@@ -179,7 +183,7 @@ class Ledger:
                 actor,
                 "[]" if item is None else item.tags,
                 self.now,
-                dumps(data or {}),
+                dumps(data),
                 "" if item is None else item.owner,
                 dumps(named[:MAX_CONCERNS]),
             ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
@@ -58,10 +59,9 @@ def _of_items(statement: str) -> str:
     """Returns the statement with `ITEM_ROW`, `ITEM_BRIEF` and `ITEM_VALUES` replaced by columns or placeholders."""
     if "ITEM_" not in statement:
         return statement
-    empty = {"text": "''", "metadata": "'{}'"}
     for word, columns in (
         ("ITEM_ROW", ITEM_COLUMNS),
-        ("ITEM_BRIEF", [empty.get(name, name) for name in ITEM_COLUMNS]),
+        ("ITEM_BRIEF", ["''" if name == "text" else name for name in ITEM_COLUMNS]),
         ("ITEM_VALUES", [f"?{place}" for place in range(1, len(ITEM_COLUMNS) + 1)]),
     ):
         statement = statement.replace(word, ", ".join(columns))
@@ -111,6 +111,31 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), so
 
 MAX_REASON = 300
 """The most characters of a reason that an event repeats."""
+MAX_VALUE = 500
+"""The most characters of a value's JSON that an event stores; for a longer one it stores length and sha256."""
+
+
+def kept(value: int | str) -> Any:
+    """Returns a column's value as an event stores it: a number as it is, JSON parsed.
+
+    Instead of JSON of more than `MAX_VALUE` characters, it returns a map with its length and sha256.
+    """
+    if not isinstance(value, str):
+        return value
+    if len(value) > MAX_VALUE:
+        return {"characters": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
+    return json.loads(value)
+
+
+def differences(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+    """Returns the values that differ as the data of an event: `was` and `now`, each by name; nothing if none does."""
+    names = [name for name in after if before[name] != after[name]]
+    if not names:
+        return {}
+    return {
+        "was": {name: kept(dumps(before[name])) for name in names},
+        "now": {name: kept(dumps(after[name])) for name in names},
+    }
 
 
 def cut(text: str, most: int) -> str:
@@ -374,6 +399,8 @@ def edge_of(row: Sequence[Any]) -> Edge:
 
 def event_of(row: Sequence[Any]) -> Event:
     """Makes an event from the columns of the statement `events_after`."""
+    data = {} if row[10] == "{}" else json.loads(row[10])
+    metadata = data.pop("metadata", None) if row[2] is not None else None
     return Event(
         seq=row[0],
         event=_EVENTS.get(row[1]) or EventType(row[1]),
@@ -383,9 +410,10 @@ def event_of(row: Sequence[Any]) -> Event:
         agent=row[7],
         tags=() if row[8] == "[]" else tuple(json.loads(row[8])),
         at=instant(row[9]),
-        data={} if row[10] == "{}" else json.loads(row[10]),
+        data=data,
         owner=row[11] or None,
         type=None if row[3] is None else ItemType(row[3]),
         thread=row[6],
+        metadata=metadata if isinstance(metadata, dict) else {},
         concerns=() if row[12] == "[]" else tuple(json.loads(row[12])),
     )

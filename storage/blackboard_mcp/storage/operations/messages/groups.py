@@ -27,7 +27,7 @@ from blackboard_mcp.protocols.groups import (
 from ...operation import Write
 from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, get_board, open_ledger
-from ..ledger.rows import Steps, dumps, instant, sql
+from ..ledger.rows import Steps, differences, dumps, instant, sql
 from .group_turns import (
     PAGE,
     GroupRow,
@@ -99,6 +99,7 @@ def change(
         check_attempts(max_attempts)
     ledger, group = yield from _own(write, board, agent, name)
     changed: dict[str, Any] = {"group": name}
+    former = {"filter": json.loads(group.filter), "max_attempts": group.max_attempts}
     if filter_ is not None and json.loads(group.filter) != filter_:
         group.filter, changed["filter"] = dumps(filter_), True
     if max_attempts is not None and max_attempts != group.max_attempts:
@@ -107,7 +108,8 @@ def change(
     if len(changed) > 1:
         ledger.note(ChangeKind.CONSUME, name=name)
         yield sql("group_change"), (ledger.no, name, group.filter, group.max_attempts)
-        yield from ledger.emit(EventType.GROUP_CHANGED, data=changed)
+        fresh = {"filter": json.loads(group.filter), "max_attempts": group.max_attempts}
+        yield from ledger.emit(EventType.GROUP_CHANGED, data=changed | differences(former, fresh))
         yield from ledger.close()
     return _group(group)
 

@@ -28,7 +28,7 @@ from blackboard_mcp.protocols.participants import (
 from ...operation import Write
 from ..ledger.idempotency import Form, Given, repeatable, whole
 from ..ledger.ledger import get_board, open_ledger
-from ..ledger.rows import BoardRow, Steps, dumps, instant, micros, sql
+from ..ledger.rows import BoardRow, Steps, differences, dumps, instant, micros, sql
 from ..messages.requests import set_skills
 
 _MICROS = 1_000_000
@@ -95,7 +95,8 @@ def join(
     if fresh:
         yield from ledger.emit(EventType.AGENT_JOINED, data=data)
     elif former is not None and _words(former) != _words(now):
-        yield from ledger.emit(EventType.AGENT_CHANGED, data=data)
+        before = {"role": former.role, "skills": list(former.skills)}
+        yield from ledger.emit(EventType.AGENT_CHANGED, data={**data, **differences(before, data)})
     yield from ledger.close()
     return (yield from standing(ledger.board, agent, write.now))
 

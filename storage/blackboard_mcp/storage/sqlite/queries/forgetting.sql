@@ -61,10 +61,12 @@ DELETE FROM finding WHERE board = ?1 AND fingerprint = ?2 AND number = ?3;
 
 -- name: events_forget
 -- Tags, metadata and reasons in the log of items (a JSON list); every event stays, with what happened, when and by whom.
-UPDATE event INDEXED BY event_item SET tags = '[]', data = json_remove(data, '$.was', '$.now', '$.tags', '$.reason')
+UPDATE event INDEXED BY event_item SET tags = '[]', 
+       data = json_remove(data, '$.was', '$.now', '$.tags', '$.metadata', '$.reason')
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND (
     tags <> '[]' OR json_type(data, '$.was') IS NOT NULL OR json_type(data, '$.now') IS NOT NULL
-    OR json_type(data, '$.tags') IS NOT NULL OR json_type(data, '$.reason') IS NOT NULL);
+    OR json_type(data, '$.tags') IS NOT NULL OR json_type(data, '$.metadata') IS NOT NULL
+    OR json_type(data, '$.reason') IS NOT NULL);
 
 -- name: duties_forget
 -- The words with which agents did what they owed to items (a JSON list); those of the server stay.

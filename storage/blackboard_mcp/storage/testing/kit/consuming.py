@@ -326,7 +326,16 @@ class ConsumerGroupTests:
                 await gone
         told = [(str(e.event), e.data) for e in await at.events(after=before) if e.event.startswith("group.")]
         assert told == [
-            ("group.changed", {"group": "g", "filter": True, "max_attempts": 1}),
+            (
+                "group.changed",
+                {
+                    "group": "g",
+                    "filter": True,
+                    "max_attempts": 1,
+                    "was": {"filter": FACTS, "max_attempts": 5},
+                    "now": {"filter": {"type": "LOG"}, "max_attempts": 1},
+                },
+            ),
             ("group.ended", {"group": "g", "why": "ended", "in_flight": 1, "dead": 1}),
         ]
 

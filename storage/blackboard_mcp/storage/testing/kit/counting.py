@@ -64,7 +64,12 @@ class CountingTests:
         await count_by_letters(at)
         (event,) = await at.events(after=seq)
         assert event.event is EventType.BOARD_CHANGED
-        assert event.data == {"settings": ["tokenizer"], "tokenizer": [before_name(), LETTERS]}
+        assert event.data == {
+            "settings": ["tokenizer"],
+            "tokenizer": [before_name(), LETTERS],
+            "was": {"tokenizer": before_name()},
+            "now": {"tokenizer": LETTERS},
+        }
         assert await at.item(before) == replace(before, tokens=7)
 
     async def test_the_same_tokenizer_again_changes_nothing_but_wrong_counts(self, at: Table) -> None:

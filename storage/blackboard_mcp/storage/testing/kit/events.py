@@ -171,13 +171,49 @@ class EventTests:
     async def test_an_event_says_what_who_and_when_and_never_the_body(
         self, at: Table, clock: HandClock
     ) -> None:
-        a = await at.post("alice", "word " * 100, key="k", tags=["t"])
+        a = await at.post("alice", "word " * 100, key="k", tags=["t"], metadata={"n": 1})
         event = (await at.events())[-1]
+        assert event.metadata == {"n": 1}
         assert (event.item, event.key, event.version, event.agent) == (a.id, "k", 1, "alice")
         assert (event.tags, event.at, event.type, event.thread) == (("t",), clock.now(), a.type, a.thread)
         assert "word" not in str(event.data)
         await at.gone(a)
         assert {e.agent for e in (await at.events())[2:]} == {SYSTEM}
+        assert (await at.events())[2].metadata == {"n": 1}
+
+    async def test_an_event_has_the_values_before_and_after_a_change(self, at: Table) -> None:
+        a = await at.post("alice", "a", key="k", metadata={"n": 1})
+        rests = await at.post("bob", "b", metadata={"m": "y"}, depends_on=a)
+        await at.change("alice", a, metadata={"n": "x" * 600}, ttl=60)
+        changed = (await at.events())[-1]
+        cut = changed.metadata
+        assert (set(cut), cut["characters"]) == ({"characters", "sha256"}, 608)
+        assert changed.data["was"] == {"metadata": {"n": 1}, "ttl": None}
+        assert changed.data["now"] == {"metadata": cut, "ttl": 60.0}
+        await at.change("alice", a, status="RESOLVED")
+        await at.post("alice", "a2", key="k", metadata={})
+        versioned = (await at.events())[-1]
+        assert versioned.metadata == {}
+        assert versioned.data["was"] == {"metadata": cut, "status": "RESOLVED"}
+        assert versioned.data["now"] == {"metadata": {}, "status": "ACTIVE"}
+        await at.change("alice", a, status="WITHDRAWN")
+        doubted = next(e for e in await at.events() if e.event == "item.doubted")
+        assert (doubted.item, doubted.metadata) == (rests.id, {"m": "y"})
+
+    async def test_changes_of_a_board_tell_what_was_before(self, at: Table) -> None:
+        await at.post("alice", "a")
+        await at.store.set_core(at.board, "alice", Core("aim", ("one",)), expected_version=0)
+        await at.store.set_core(at.board, "alice", Core("aim", ("one", "x" * 600)), expected_version=1)
+        core = (await at.events())[-1].data
+        assert core["was"] == {"constraints": ["one"]}
+        assert core["now"]["constraints"]["characters"] > 600
+        before = await at.standing()
+        await at.store.change_board(
+            at.board, "alice", BoardChange(title="new", settings={"target_tokens": 100})
+        )
+        data = (await at.events())[-1].data
+        assert data["was"] == {"title": before.title, "target_tokens": before.config.target_tokens}
+        assert data["now"] == {"title": "new", "target_tokens": 100}
 
     async def test_the_history_of_an_item_is_its_part_of_the_log(self, at: Table) -> None:
         a, b = await at.post("alice", "a"), await at.post("alice", "b")

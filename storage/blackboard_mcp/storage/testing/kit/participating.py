@@ -80,7 +80,16 @@ class ParticipantTests:
         changed = (await taking.join("bob", skills=("lint",))).participant
         assert (changed.role, changed.skills, changed.interests) == ("tester", ("lint",), ({"type": "PLAN"},))
         assert (await taking.told())[1:] == [
-            ("agent.changed", "bob", {"role": "tester", "skills": ["lint"]}),
+            (
+                "agent.changed",
+                "bob",
+                {
+                    "role": "tester",
+                    "skills": ["lint"],
+                    "was": {"skills": ["sql"]},
+                    "now": {"skills": ["lint"]},
+                },
+            ),
         ]
         other = (await taking.join("bob", interests=())).participant
         assert (other.role, other.interests) == ("tester", ())
