@@ -284,7 +284,8 @@ ARGUMENTS: dict[str, str] = {
     "(../howto/repeat-calls.md)",
     "post.items": f"up to {MAX_BATCH} posts, objects with the fields above, with {MAX_BATCH_TEXT:,} characters "
     f"and {MAX_BATCH_EDGES:,} edges in all; "
-    "all are posted or none",
+    "all are posted or none. Other fields beside it, but `text`, `key`, `id` and `expected_version`, count for each "
+    "post that does not give its own",
     "read.ids": "whole items, wherever they live; `H-17@2` is a version, `H-17@*` lists all of them",
     "read.keys": "whole entries; `plan:step@2` is a version, `plan:step@*` lists all of them",
     "read.budget": "tokens of the answer; 1,500 for the view, 6,000 for items unless given",

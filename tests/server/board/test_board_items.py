@@ -39,6 +39,13 @@ async def test_a_batch_is_posted_whole_or_not_at_all(board: Any) -> None:
     with pytest.raises(InvalidInput, match="at least one"):
         await board.post_all([])
     assert [item.text for item in await board.query().all()] == ["c", "b", "a", "the first item"]
+    shared = await board.post_all(
+        [{"text": "f"}, {"text": "g", "tags": ["own"]}], type="LOG", tags=["t"], metadata={"run": 7}
+    )
+    assert [(i.type, i.tags, i.metadata) for i in shared.items] == [
+        ("LOG", ["t"], {"run": 7}),
+        ("LOG", ["own"], {"run": 7}),
+    ]
 
 
 async def test_entries_have_versions_and_are_compared_and_set(board: Any) -> None:

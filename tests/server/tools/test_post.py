@@ -101,7 +101,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"text": "x", "metadata": {"a": "b" * 20_000}}, "16384"),
     ({"text": "x", "idempotency_key": ""}, "idempotency_key"),
     ({"text": "x", "items": [{"text": "y"}]}, "leave out text"),
-    ({"items": [{"text": "y"}], "type": "LOG", "key": "k"}, "leave out type, key"),
+    ({"items": [{"text": "y"}], "type": "LOG", "key": "k", "id": "F-1"}, "leave out key, id"),
+    ({"items": [{"text": "y"}], "expected_version": 0}, "leave out expected_version"),
+    ({"items": [{"text": "y"}], "tags": ["a,b"]}, "Tag 'a,b' has a comma"),
+    ({"items": [{"text": "y", "type": "CRITIQUE"}], "tags": ["t"]}, "names the item it criticises"),
     ({"items": [{"text": "y", "colour": "red"}]}, "Item 1 of items: unknown argument 'colour'"),
     ({"items": [{"text": "y"}, {"text": ""}]}, "empty"),
     ({"items": [{"text": "y"}] * 101}, "100"),
@@ -137,6 +140,46 @@ async def test_a_batch_comes_in_order_and_refers_to_itself(board: Any) -> None:
     assert {i["thread"] for i in answer["items"]} == {"Q-1"}
     assert fact["edges"] == {"replies_to": ["Q-1"]}
     assert (await alice.say("post", items=[{"text": "a"}, {"text": "b"}])).splitlines()[:2] == ["F-4", "F-5"]
+
+
+@both
+async def test_fields_beside_items_count_for_each_that_does_not_give_its_own(board: Any, mode: str) -> None:
+    alice = await board.join("alice")
+    entry = await alice.post("gone soon", key="old")
+    answer = await alice.do(
+        "post",
+        items=[
+            {"text": "one"},
+            {"text": "two", "tags": [], "type": "FACT"},
+            {"text": "three", "metadata": {"own": True}, "importance": None},
+            {"key": "old", "status": "DELETED"},
+        ],
+        type="LOG",
+        tags=["batch"],
+        metadata={"run": 7},
+        importance=1,
+        visibility="board",
+    )
+    told = [(i["id"], i["tags"], i["metadata"], i["importance"]) for i in answer["items"]]
+    assert told == [
+        ("L-2", ["batch"], {"run": 7}, 1),
+        ("F-3", [], {"run": 7}, 1),
+        ("L-4", ["batch"], {"own": True}, 1),
+        (entry["id"], [], {}, entry["importance"]),
+    ]
+    both_done = await alice.do("post", items=[{"id": "L-2"}, {"id": "F-3"}], status="RESOLVED")
+    assert [i["status"] for i in both_done["items"]] == ["RESOLVED"] * 2
+
+
+async def test_a_batch_with_shared_fields_is_the_same_batch_spelled_out(board: Any) -> None:
+    alice = await board.join("alice")
+    call = {"idempotency_key": "once"}
+    first = await alice.do("post", items=[{"text": "a"}, {"text": "b"}], tags=["t"], **call)
+    spelled = [{"text": "a", "tags": ["t"]}, {"text": "b", "tags": ["t"]}]
+    again = await alice.do("post", items=spelled, **call)
+    assert (again["repeated"], again["items"]) == (True, first["items"])
+    failure = await alice.fail("post", items=[{"text": "a"}, {"text": "b"}], tags=["u"], **call)
+    assert "different call" in failure["message"]
 
 
 @pytest.mark.parametrize(

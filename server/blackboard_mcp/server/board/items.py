@@ -136,8 +136,18 @@ class Items(Calls):
         answer = await self._call("post", given, PostAnswer, once=idempotency_key)
         return answer.items[0]
 
-    async def post_all(self, posts: Iterable[Post], *, idempotency_key: str | None = None) -> PostAnswer:
+    async def post_all(
+        self,
+        posts: Iterable[Post],
+        *,
+        type: str | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> PostAnswer:
         """Posts all of them, at most 100, or none; returns the items in the order of the posts.
+
+        `type`, `tags` and `metadata` count for each post that does not give its own.
 
         Raises:
             InvalidInput, Conflict, Refused: as `post`; nothing was changed.
@@ -145,7 +155,12 @@ class Items(Calls):
         batch = [{name: _plain(value) for name, value in post.items()} for post in posts]
         if not batch:
             raise InvalidInput("post_all takes at least one post. Nothing was changed.")
-        return await self._call("post", {"items": batch}, PostAnswer, once=idempotency_key)
+        shared: dict[str, Any] = {
+            "type": _word(type),
+            "tags": _listed(tags),
+            "metadata": None if metadata is None else dict(metadata),
+        }
+        return await self._call("post", {"items": batch, **shared}, PostAnswer, once=idempotency_key)
 
     async def delete(
         self,

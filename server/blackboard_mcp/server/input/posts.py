@@ -162,6 +162,22 @@ class WriteFields(PostFields):
     add: int | float | None = None
 
 
+OF_ONE: Final = frozenset({"text", "key", "id", "expected_version"})
+"""Fields that each post of a batch gives itself."""
+
+
+def with_shared(given: dict[str, Any], shared: dict[str, Any]) -> PostFields:
+    """Returns a post of a batch: its checked fields, and of `shared` those that it does not give.
+
+    A deletion gets no fields that it could not have.
+    """
+    own = {name: value for name, value in given.items() if value is not None}
+    deletes = own.get("status", shared.get("status")) == DELETED
+    return PostFields.model_construct(
+        **{name: value for name, value in shared.items() if not deletes or name in _WITH_DELETE} | own
+    )
+
+
 def digest(posts: list[PostFields]) -> str:
     """Returns the SHA-256 digest, in hexadecimal, of the posts that an idempotency key stands for."""
     body = json.dumps([p.digest_part() for p in posts], sort_keys=True, ensure_ascii=True)

@@ -210,13 +210,14 @@ class CoreTools:
             agree=agree,
         )
         if items:
-            if single.digest_part():
-                given = ", ".join(single.digest_part())
+            beside = single.digest_part()
+            own = ", ".join(name for name in beside if name in requests.OF_ONE)
+            if own:
                 raise InvalidInput(
-                    f"post takes either items or the fields of one post; with items leave out {given}. "
-                    "Nothing was changed."
+                    f"Each of items has its own text, key, id and expected_version; beside items leave out {own}. "
+                    "Other fields beside items count for each of them that does not give its own. Nothing was changed."
                 )
-            posts = [self._batch_item(n, item) for n, item in enumerate(items, 1)]
+            posts = [self._batch_item(n, item, beside) for n, item in enumerate(items, 1)]
         else:
             posts = [single]
         if caller.once_key is not None and idempotency_key not in (None, caller.once_key):
@@ -238,9 +239,9 @@ class CoreTools:
             shortens=True,
         )
 
-    def _batch_item(self, place: int, item: dict[str, Any]) -> PostFields:
+    def _batch_item(self, place: int, item: dict[str, Any], beside: dict[str, Any]) -> PostFields:
         try:
-            return PostFields.model_construct(**self._batch.check(item))
+            return requests.with_shared(self._batch.check(item), beside)
         except InvalidInput as error:
             raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
 
