@@ -280,6 +280,8 @@ ARGUMENTS: dict[str, str] = {
     "post.ttl_seconds": "archived so long after its last write, unless it is protected then; 0 ends it; see "
     "[let things expire](../howto/let-things-expire.md)",
     "post.metadata": f"any JSON object, up to {MAX_METADATA:,} characters",
+    "post.thread": "any item of the conversation that the new item joins; without it, what it replies to or criticises "
+    "decides. In a batch `$1` is the conversation that its first item begins",
     "post.idempotency_key": "the same key applies once and answers the same again; see [Repeat a call safely]"
     "(../howto/repeat-calls.md)",
     "post.items": f"up to {MAX_BATCH} posts, objects with the fields above, with {MAX_BATCH_TEXT:,} characters "

@@ -7,7 +7,7 @@ from typing import Any
 
 _TEXT, _LIST = {"type": "string"}, {"items": {"type": "string"}, "type": "array"}
 UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
-    "post": {"idempotency_key": _TEXT},
+    "post": {"idempotency_key": _TEXT, "thread": _TEXT},
     "query": {"any_tags": _LIST, "no_tags": _LIST},
     "debate": {"watchers": _LIST},
     "query_archive": {

@@ -141,6 +141,9 @@ class EdgeKind(StrEnum):
 FOLLOWED_BOTH_WAYS = frozenset({EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES, EdgeKind.SUPPORTS, EdgeKind.REFUTES})
 """Kinds of edges that the guard follows in both directions. It follows `depends_on` only from source to target."""
 
+TALKING = frozenset({EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES})
+"""Kinds of edges by which a new item joins the conversation of the target."""
+
 MAX_TEXT = 200_000
 """Longest text of a post, in characters."""
 MAX_TEXT_BYTES = 800_000
@@ -356,7 +359,9 @@ class Draft:
     """A post before it is stored: validated, with references resolved to item numbers or to places in the batch.
 
     `edges` holds pairs of kind and target. A negative target is a place in the same batch, -1 for the first draft.
-    `target` is the number of an item to change instead of posting a new one.
+    `target` is the number of an item to change instead of posting a new one. `thread` names any item of the
+    conversation that a new item joins; it may be a place in the batch, too. Without it, an edge that replies or
+    criticises decides.
 
     `None` means "not given": a new item gets the default, an existing one keeps its value. A new version however
     always begins ACTIVE. An entry without `visibility` is looked up among the agent's private entries before the
@@ -389,6 +394,7 @@ class Draft:
     """The agents that the author asks to agree to the item."""
     undecided: bool = False
     """True when deciders are named and the author is not one of them; a DECISION is marked so."""
+    thread: int | None = None
     add: Addition | None = None
     """An amount to add to the number in the entry, instead of a text.
 

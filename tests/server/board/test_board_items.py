@@ -40,8 +40,14 @@ async def test_a_batch_is_posted_whole_or_not_at_all(board: Any) -> None:
         await board.post_all([])
     assert [item.text for item in await board.query().all()] == ["c", "b", "a", "the first item"]
     shared = await board.post_all(
-        [{"text": "f"}, {"text": "g", "tags": ["own"]}], type="LOG", tags=["t"], metadata={"run": 7}
+        [{"text": "f"}, {"text": "g", "tags": ["own"]}],
+        type="LOG",
+        tags=["t"],
+        metadata={"run": 7},
+        thread="$1",
     )
+    assert {item.thread for item in shared.items} == {"L-5"}
+    assert (await board.post("h", thread="L-6")).thread == "L-5"
     assert [(i.type, i.tags, i.metadata) for i in shared.items] == [
         ("LOG", ["t"], {"run": 7}),
         ("LOG", ["own"], {"run": 7}),

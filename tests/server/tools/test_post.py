@@ -171,6 +171,73 @@ async def test_fields_beside_items_count_for_each_that_does_not_give_its_own(boa
     assert [i["status"] for i in both_done["items"]] == ["RESOLVED"] * 2
 
 
+@both
+async def test_a_post_joins_the_conversation_that_it_names(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("a", "PROBLEM")
+    reply = await bob.post("b", "REPLY", edges={"replies_to": ["B-1"]})
+    log = await bob.post("c", "LOG", thread=reply["id"])
+    assert (log["thread"], log["edges"]) == ("B-1", {})
+    assert (await bob.post("d", "REPLY", edges={"replies_to": ["B-1"]}, thread="L-3"))["thread"] == "B-1"
+    other = await alice.post("e")
+    answer = await alice.do(
+        "post",
+        items=[
+            {"text": "f"},
+            {"text": "g", "type": "REPLY", "edges": {"replies_to": [other["id"]]}},
+            {"text": "h", "thread": other["id"]},
+            {"id": other["id"], "tags": ["t"]},
+        ],
+        thread="B-1",
+    )
+    assert [i["thread"] for i in answer["items"]] == ["B-1", other["id"], other["id"], other["id"]]
+    begun = (await alice.do("post", items=[{"text": "i"}, {"text": "j"}, {"text": "k"}], thread="$1"))[
+        "items"
+    ]
+    assert {i["thread"] for i in begun} == {begun[0]["id"]}
+    listed = (await bob.do("query", thread="B-1"))["items"]
+    assert [i["text"] for i in listed] == ["f", "d", "c", "b", "a"]
+    await bob.do("subscribe", filter={"thread": "B-1"}, name="talk")
+    await alice.post("l", thread="B-1")
+    assert [e["event"] for e in (await bob.do("wait", subscription="talk", seconds=0))["events"]] == [
+        "item.posted"
+    ]
+
+
+async def test_a_conversation_that_cannot_be_joined_is_refused_with_a_reason(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("a")
+    await alice.post("b", key="k")
+    hidden = await alice.post("c", visibility="private")
+    before = await board.seq()
+    for arguments, words in (
+        ({"text": "x", "thread": "F-99"}, "No item F-99"),
+        ({"text": "x", "thread": "H-1"}, "There is no H-1: number 1 is F-1"),
+        ({"text": "x", "thread": "one"}, "not an item id"),
+        ({"text": "x", "thread": "$1"}, "earlier in the same batch"),
+        (
+            {"text": "x", "thread": "F-1", "edges": {"replies_to": ["F-2"]}},
+            "F-2 stands in another conversation",
+        ),
+        ({"text": "x", "thread": "F-1", "key": "k"}, "the conversation of an item never changes"),
+        ({"id": "F-2", "thread": "F-1", "tags": ["t"]}, "the conversation of an item never changes"),
+        ({"text": "x", "thread": hidden["id"]}, "Not everybody who would see this post may see F-3"),
+        ({"items": [{"text": "x"}, {"text": "y"}], "thread": "$2"}, "earlier in the same batch"),
+        ({"key": "k", "status": "DELETED", "thread": "F-1"}, "leave out thread"),
+    ):
+        failure = await alice.fail("post", **arguments)
+        assert words in failure["message"], failure
+        assert "Nothing was changed" in failure["message"] or "ids look like" in failure["message"].lower()
+    there, gone = [
+        (await bob.fail("post", text="x", thread=id_))["message"] for id_ in (hidden["id"], "F-98")
+    ]
+    assert there == gone.replace("F-98", hidden["id"])
+    assert await board.seq() == before
+    mine = await alice.post("d", visibility="private", thread=hidden["id"])
+    assert mine["thread"] == hidden["id"]
+    assert (await alice.post("b2", key="k", thread="F-2"))["version"] == 2
+
+
 async def test_a_batch_with_shared_fields_is_the_same_batch_spelled_out(board: Any) -> None:
     alice = await board.join("alice")
     call = {"idempotency_key": "once"}

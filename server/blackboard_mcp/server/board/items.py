@@ -48,6 +48,7 @@ class Post(TypedDict, total=False):
     ttl_seconds: float
     metadata: dict[str, Any]
     agree: list[str]
+    thread: str
 
 
 class Query:
@@ -103,6 +104,7 @@ class Items(Calls):
         ttl_seconds: float | None = None,
         metadata: Mapping[str, Any] | None = None,
         agree: Sequence[str] | None = None,
+        thread: str | None = None,
         idempotency_key: str | None = None,
     ) -> WireItem:
         """Posts an item, a version of an entry (`key`), or a change of an item (`id`); returns the item.
@@ -110,7 +112,7 @@ class Items(Calls):
         `type` is FACT unless given; `importance` is 1 to 5. `expected_version` 0 means that the entry must not
         exist. Calls with the same `idempotency_key` apply once. `agree` names agents who are asked to agree to
         the item, or `all` who are present, and may contain the number of agreements that suffice; the item's
-        `agreement` says who agreed.
+        `agreement` says who agreed. `thread` names an item of the conversation that a new item joins.
 
         Raises:
             InvalidInput: an argument is not valid.
@@ -132,6 +134,7 @@ class Items(Calls):
             "ttl_seconds": ttl_seconds,
             "metadata": None if metadata is None else dict(metadata),
             "agree": None if agree is None else list(agree),
+            "thread": thread,
         }
         answer = await self._call("post", given, PostAnswer, once=idempotency_key)
         return answer.items[0]
@@ -143,11 +146,13 @@ class Items(Calls):
         type: str | None = None,
         tags: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        thread: str | None = None,
         idempotency_key: str | None = None,
     ) -> PostAnswer:
         """Posts all of them, at most 100, or none; returns the items in the order of the posts.
 
-        `type`, `tags` and `metadata` count for each post that does not give its own.
+        `type`, `tags`, `metadata` and `thread` count for each post that does not give its own. A `thread` of `$1` is
+        the conversation that the first post begins.
 
         Raises:
             InvalidInput, Conflict, Refused: as `post`; nothing was changed.
@@ -159,6 +164,7 @@ class Items(Calls):
             "type": _word(type),
             "tags": _listed(tags),
             "metadata": None if metadata is None else dict(metadata),
+            "thread": thread,
         }
         return await self._call("post", {"items": batch, **shared}, PostAnswer, once=idempotency_key)
 

@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.items import (
     MAX_TAGS,
     MAX_TEXT,
     MAX_TEXT_BYTES,
+    TALKING,
     Draft,
     EdgeKind,
     ItemType,
@@ -150,6 +151,7 @@ class PostFields(BaseModel):
     ttl_seconds: Ttl | None = None
     metadata: Metadata | None = None
     agree: Agree | None = None
+    thread: Id | None = None
 
     def digest_part(self) -> dict[str, Any]:
         """Returns the fields that were given, as JSON values."""
@@ -166,16 +168,21 @@ OF_ONE: Final = frozenset({"text", "key", "id", "expected_version"})
 """Fields that each post of a batch gives itself."""
 
 
-def with_shared(given: dict[str, Any], shared: dict[str, Any]) -> PostFields:
+def with_shared(given: dict[str, Any], shared: dict[str, Any], place: int) -> PostFields:
     """Returns a post of a batch: its checked fields, and of `shared` those that it does not give.
 
-    A deletion gets no fields that it could not have.
+    A deletion gets no fields that it could not have. An answer gets no thread, for it stands where the answered item
+    does; nor does a change of an item by `id`, nor the post that begins the thread. `place` is the post's place in the
+    batch, from 0.
     """
     own = {name: value for name, value in given.items() if value is not None}
-    deletes = own.get("status", shared.get("status")) == DELETED
-    return PostFields.model_construct(
-        **{name: value for name, value in shared.items() if not deletes or name in _WITH_DELETE} | own
-    )
+    merged = shared | own
+    if merged.get("status") == DELETED:
+        merged = {name: value for name, value in merged.items() if name in own or name in _WITH_DELETE}
+    begins = merged.get("thread") == f"${place + 1}"
+    if "thread" not in own and (begins or "id" in own or TALKING & (merged.get("edges") or {}).keys()):
+        merged.pop("thread", None)
+    return PostFields.model_construct(**merged)
 
 
 def digest(posts: list[PostFields]) -> str:
@@ -240,6 +247,7 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         ttl_seconds=fields.ttl_seconds,
         metadata=None if fields.metadata is None else _metadata(fields.metadata),
         agree=None if fields.agree is None else _ask(fields.agree),
+        thread=None if fields.thread is None else _target(fields.thread, place),
         tokens=0 if text is None else tokenizer.count(text),
         counted_by=tokenizer.name,
         sha256="" if text is None else content_hash(text),
@@ -255,8 +263,11 @@ def _ask(agree: list[str]) -> Ask:
 
 
 def _cited(fields: PostFields) -> list[str]:
-    """Returns the ids that the edges name, without references to posts of the same batch (`$1`)."""
-    return [name for names in (fields.edges or {}).values() for name in names if not name.startswith("$")]
+    """Returns the ids that edges and thread name, without references to posts of the same batch (`$1`)."""
+    named = [name for names in (fields.edges or {}).values() for name in names]
+    return [
+        name for name in (*named, *([fields.thread] if fields.thread else [])) if not name.startswith("$")
+    ]
 
 
 def _lettered(names: list[str]) -> tuple[Ref, ...]:

@@ -188,6 +188,7 @@ class CoreTools:
         ttl_seconds: Ttl | None = None,
         metadata: Metadata | None = None,
         agree: Agree | None = None,
+        thread: Annotated[Id, _OTHER] | None = None,
         idempotency_key: Annotated[str, Field(min_length=1, max_length=200), _OTHER] | None = None,
         items: Batch | None = None,
         board: BoardId | None = None,
@@ -208,6 +209,7 @@ class CoreTools:
             ttl_seconds=ttl_seconds,
             metadata=metadata,
             agree=agree,
+            thread=thread,
         )
         if items:
             beside = single.digest_part()
@@ -241,7 +243,7 @@ class CoreTools:
 
     def _batch_item(self, place: int, item: dict[str, Any], beside: dict[str, Any]) -> PostFields:
         try:
-            return requests.with_shared(self._batch.check(item), beside)
+            return requests.with_shared(self._batch.check(item), beside, place - 1)
         except InvalidInput as error:
             raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
 

@@ -625,6 +625,7 @@ def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownRef
     for fields in posts:
         for id_ in (
             *((fields.id,) if fields.id else ()),
+            *((fields.thread,) if fields.thread else ()),
             *(i for ids in (fields.edges or {}).values() for i in ids),
         ):
             if not id_.startswith("$"):

@@ -8,7 +8,7 @@ from typing import Final
 
 from blackboard_mcp.protocols.answers import Posted
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, Item, ItemType, parse_ref
+from blackboard_mcp.protocols.items import TALKING, TRANSITIONS, Item, ItemType, parse_ref
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -16,7 +16,6 @@ _MATTERS: Final = frozenset(
     {ItemType.HYPOTHESIS, ItemType.QUESTION, ItemType.PROBLEM, ItemType.PLAN, ItemType.DECISION}
 )
 """Types of items that two agents are likely to write twice when neither has seen the other's."""
-_TO: Final = (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES)
 _EVENTS: Final = 100
 _ITEMS: Final = 20
 """Most items that are compared, the newest."""
@@ -48,7 +47,7 @@ async def with_crossing(
 
 
 def _may_cross(item: Item) -> bool:
-    return item.key is None and (item.type in _MATTERS or any(edge.kind in _TO for edge in item.edges))
+    return item.key is None and (item.type in _MATTERS or any(edge.kind in TALKING for edge in item.edges))
 
 
 def _crossing(posted: Posted, asks: Collection[int], others: Sequence[Item]) -> list[Remark]:
@@ -58,12 +57,12 @@ def _crossing(posted: Posted, asks: Collection[int], others: Sequence[Item]) -> 
     found: list[Remark] = []
     for place in asks:
         item = posted.items[place]
-        to = {edge.target for edge in item.edges if edge.kind in _TO}
+        to = {edge.target for edge in item.edges if edge.kind in TALKING}
         same = [
             o
             for o in left
             if (o.type is item.type and item.type in _MATTERS)
-            or any(edge.target in to for edge in o.edges if edge.kind in _TO)
+            or any(edge.target in to for edge in o.edges if edge.kind in TALKING)
         ]
         left = [o for o in left if o not in same]
         if same:

@@ -83,6 +83,7 @@ def draft(
     tokens: int | None = None,
     delete: bool = False,
     add: int | float | None = None,
+    thread: Target | None = None,
     **edges: Targets,
 ) -> Draft:
     """Returns a draft. Edges are named by kind (`critiques=item`), `on` is the item to change."""
@@ -99,6 +100,7 @@ def draft(
         key=key,
         expected_version=expected,
         target=None if on is None else number(on),
+        thread=None if thread is None else number(thread),
         status=None if status is None else Status(status),
         visibility=(
             Visibility.PRIVATE

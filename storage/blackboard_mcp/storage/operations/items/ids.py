@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import Draft, is_misnamed
 
 from ..ledger.rows import ItemRow
+
+
+def earlier(placed: Sequence[int], place: int) -> int:
+    """Returns the number of an earlier item of the batch; `place` is -1 for the first.
+
+    Raises:
+        InvalidInput: that item does not come earlier.
+    """
+    index = -place - 1
+    if index >= len(placed):
+        raise InvalidInput(
+            f"'${index + 1}' names item {index + 1} of this batch, which does not come before the item that "
+            "cites it. Nothing was changed."
+        )
+    return placed[index]
 
 
 def check_letters(draft: Draft, found: Mapping[int, ItemRow]) -> None:

@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, Rul
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
     IMPORTANCE,
+    TALKING,
     Draft,
     EdgeKind,
     Item,
@@ -42,11 +43,11 @@ from ..ledger.rows import ItemRow, Steps, dumps, kept, sql
 from ..messages import request_rows
 from ..reading.item_states import values
 from ..reading.items import at_version
-from . import additions, claims, deletion, duplicates, questions, retraction, statuses
+from . import additions, claims, conversations, deletion, duplicates, questions, retraction, statuses
 from . import edges as linking
 from . import endorsements as endorsing
 from . import trust as trusting
-from .ids import check_letters
+from .ids import check_letters, earlier
 
 _MICROS = 1_000_000
 _CITED_IDS = 32
@@ -171,7 +172,12 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
     """Returns the items as they are now. New items without edges and status are not read again."""
     placed = written.placed
     if all(
-        n in ledger.fresh and not d.edges and d.status is None and not d.undecided and d.agree is None
+        n in ledger.fresh
+        and not d.edges
+        and d.thread is None
+        and d.status is None
+        and not d.undecided
+        and d.agree is None
         for n, d in zip(placed, drafts, strict=True)
     ):
         relied = yield from trusting.trusts(ledger.no, placed)
@@ -223,15 +229,17 @@ def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Ite
 def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
     """Applies one draft, and returns the number of the item that it created, changed, endorsed or repeated."""
     placed = written.placed
-    said = ((kind, target if target >= 0 else _earlier(placed, target)) for kind, target in draft.edges)
+    said = ((kind, target if target >= 0 else earlier(placed, target)) for kind, target in draft.edges)
     edges = tuple(dict.fromkeys(said))
     wanted = {target for _, target in edges}
     targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
     check_letters(draft, targets)
+    joins = yield from conversations.find(ledger, draft, placed)
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
         check_letters(draft, found)
         row = found[draft.target]
+        conversations.check_same(row, joins)
         draft = yield from read_rules.kept(ledger, draft, row)
         return (yield from _write(ledger, row, draft, edges, targets))
     draft = yield from read_rules.kept(ledger, draft, None)
@@ -239,6 +247,7 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         yield from reservations.check_key(ledger, draft.key)
         existing = yield from _entry(ledger, draft.key, draft)
         if existing is not None:
+            conversations.check_same(existing, joins)
             return (yield from _write(ledger, existing, draft, edges, targets))
         if draft.delete:
             raise deletion.missing(draft)
@@ -258,7 +267,7 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         yield from endorsing.endorse(ledger, same, draft)
         written.endorsed.append(len(placed))
         return same.number
-    number = yield from _create(ledger, draft, edges, targets)
+    number = yield from _create(ledger, draft, edges, targets, joins)
     if not draft.public:
         written.hidden.add(number)
     return number
@@ -300,21 +309,17 @@ def _write(
     return (yield from _change(ledger, row, draft, edges, targets))
 
 
-def _earlier(placed: list[int], place: int) -> int:
-    """Returns the number of an earlier item of the batch; `place` is -1 for the first."""
-    index = -place - 1
-    if index >= len(placed):
-        raise InvalidInput(
-            f"'${index + 1}' names item {index + 1} of this batch, which does not come before the item that "
-            "cites it. Nothing was changed."
-        )
-    return placed[index]
-
-
 def _create(
-    ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...], targets: dict[int, ItemRow]
+    ledger: Ledger,
+    draft: Draft,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+    joins: ItemRow | None,
 ) -> Steps[int]:
-    """Stores a new item, applies the effects of its edges and status, and returns its number."""
+    """Stores a new item, applies the effects of its edges and status, and returns its number.
+
+    `joins` is an item of the conversation that the draft names.
+    """
     kind = draft.type or ItemType.FACT
     if draft.text is None:
         raise InvalidInput("A new item needs text. Nothing was changed.")
@@ -324,7 +329,10 @@ def _create(
     number = ledger.board.last_number
     bears = yield from mark_of(ledger.agent, draft)
     known = {t for t in targets if visible_with(targets[t].owner, bears)}
-    conversing = [t for k, t in edges if k in (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES) and t in known]
+    conversing = [targets[t] for k, t in edges if k in TALKING and t in known]
+    if joins is not None:
+        conversations.check_open(joins, bears, conversing)
+        conversing = [joins]
     row = ItemRow(
         board=ledger.no,
         number=number,
@@ -341,7 +349,7 @@ def _create(
         metadata=dumps(draft.metadata or {}),
         tokens=draft.tokens,
         sha256=draft.sha256,
-        thread=targets[conversing[0]].thread if conversing else number,
+        thread=conversing[0].thread if conversing else number,
         created_at=ledger.now,
         updated_at=ledger.now,
         ttl=_lasting(draft.ttl_seconds),

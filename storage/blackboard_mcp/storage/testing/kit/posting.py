@@ -35,6 +35,30 @@ from ..harness import HandClock, Table, draft
 
 
 class PostingTests:
+    async def test_a_new_item_joins_the_conversation_that_it_names(self, at: Table) -> None:
+        a = await at.post("alice", "a")
+        b = await at.post("bob", "b", replies_to=a)
+        c = await at.post("carol", "c", thread=b)
+        assert (c.thread, c.thread_id, c.edges) == (a.number, a.id, ())
+        assert (await at.events())[-1].thread == a.number
+        begun = (await at.batch("alice", draft("d"), draft("e", thread=-1))).items
+        assert [item.thread for item in begun] == [begun[0].number] * 2
+        hidden = await at.post("bob", "f", private=True)
+        own = await at.post("bob", "g", private=True, thread=hidden)
+        assert own.thread == hidden.number
+        seq = await at.seq()
+        for wrong, error in (
+            (draft("x", thread=hidden), UnknownReference),
+            (draft("x", thread=99), UnknownReference),
+            (draft("x", thread=a, replies_to=begun[0]), InvalidInput),
+            (draft(None, on=c, thread=begun[0], tags=["t"]), InvalidInput),
+        ):
+            with pytest.raises(error):
+                await at.batch("carol", wrong)
+        with pytest.raises(InvalidInput, match="Not everybody"):
+            await at.post("bob", "x", thread=hidden)
+        assert await at.seq() == seq
+
     async def test_a_new_item_has_what_the_draft_said_and_the_defaults_of_its_type(
         self, at: Table, clock: HandClock
     ) -> None:

@@ -153,7 +153,9 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
 
     @rule(agent=agents, back=near, kind=st.sampled_from(["supports", "depends_on"]))
     def lean(self, agent: str, back: int, kind: str) -> None:
-        self.say(agent, "FACT", kind, self.pick(back))
+        """Rests a fact on an item; every other one joins the item's conversation."""
+        target = self.pick(back)
+        self.say(agent, "FACT", kind, target, thread=None if back % 2 else target)
 
     @rule(back=near, reply=st.sampled_from(["REPLY", "FACT", "CRITIQUE"]))
     def give_up(self, back: int, reply: str) -> None:

@@ -290,9 +290,12 @@ class Model(Footing, Wondering):
         status: str | None = None,
         expected: int | None = None,
         importance: int | None = None,
+        thread: int | None = None,
     ) -> int:
         for _, target in edges:
             self.see(agent, target)
+        if thread is not None and self.see(agent, thread).private and not private:
+            raise Nope
         for thing in self.things.values():
             same = key is not None and (thing.key, thing.private) == (key, private)
             if not same or (private and thing.author != agent):
@@ -315,12 +318,12 @@ class Model(Footing, Wondering):
                 self.restore_one(known)
                 return known
         number = len(self.things) + 1
-        thread = number
+        joined = number if thread is None else self.things[thread].thread
         for kind, target in edges:
             if kind in ("replies_to", "critiques") and (private or not self.things[target].private):
-                thread = self.things[target].thread
+                joined = self.things[target].thread
                 break
-        self.things[number] = Thing(number, type_, agent, private, key, [text], thread)
+        self.things[number] = Thing(number, type_, agent, private, key, [text], joined)
         self.things[number].importance = importance or (5 if type_ in ("CONSTRAINT", "HOT_ISSUE") else 3)
         self.things[number].then = {n: self.versions(n) for n, thing in self.things.items() if thing.key}
         self.things[number].ttl = ttl or None

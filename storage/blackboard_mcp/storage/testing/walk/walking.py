@@ -191,13 +191,13 @@ class Walker(RuleBasedStateMachine):
         self.model = expected or self.model
         return answer
 
-    def say(self, agent: str, type_: str, kind: str, target: int) -> None:
+    def say(self, agent: str, type_: str, kind: str, target: int, *, thread: int | None = None) -> None:
         self.calls += 1
         text = f"{type_} {self.calls}"
         self.both(
             f"{kind}",
-            self.at.batch(agent, draft(text, type_, **grouped([(kind, target)]))),
-            lambda m: m.post(agent, text, type_, [(kind, target)]),
+            self.at.batch(agent, draft(text, type_, thread=thread, **grouped([(kind, target)]))),
+            lambda m: m.post(agent, text, type_, [(kind, target)], thread=thread),
         )
 
 
