@@ -27,7 +27,7 @@ HOOK = CONFIGURATION["tool"]["hatch"]["metadata"]["hooks"]["custom"]
 DEPENDENCIES = PROJECT["dependencies"]
 # Distributions whose import name differs, and data that is read without importing its package.
 IMPORTED_AS = {"pyyaml": "yaml", "mcp-types": "mcp_types", "pyjwt": "jwt", "ruamel-yaml": "ruamel"}
-FOUND_NOT_IMPORTED = {"wordllama"}
+FOUND_NOT_IMPORTED = {"wordllama", "pytest-asyncio"}
 
 
 def sources(part: str) -> list[Path]:
@@ -63,14 +63,11 @@ def needs_of(wheel: ZipFile) -> list[Requirement]:
     ]
 
 
-def test_the_wheels_hold_every_file_of_the_three_parts_and_nothing_else(
-    wheel: ZipFile, tmp_path: Path
-) -> None:
-    """The conformance kit for stores is a wheel of its own: who runs boards needs none of it."""
-    kit = code_of(built(tmp_path, ROOT / "storage" / "kit"))
-    assert kit == {name for name in kit if name.startswith("blackboard_mcp/storage/testing/")} != set()
-    assert code_of(wheel).isdisjoint(kit)
-    assert code_of(wheel) | kit == {path.as_posix() for part in PARTS for path in sources(part)}
+def test_the_wheel_holds_every_file_of_the_three_parts_but_our_walks_and_nothing_else(wheel: ZipFile) -> None:
+    files = {path.as_posix() for part in PARTS for path in sources(part)}
+    walks = {name for name in files if name.startswith("blackboard_mcp/storage/testing/walk/")}
+    assert walks
+    assert code_of(wheel) == files - walks
 
 
 def test_a_wheel_for_musl_needs_nothing_that_has_no_wheels_for_it(wheel: ZipFile, tmp_path: Path) -> None:
@@ -176,7 +173,7 @@ def imported() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for part in PARTS:
         for path in sources(part):
-            if path.suffix != ".py" or "testing" in path.parts:  # the kit for stores needs pytest
+            if path.suffix != ".py" or "walk" in path.parts:
                 continue
             for node in ast.walk(ast.parse((ROOT / part / path).read_text("utf-8"))):
                 names: list[str] = []
@@ -195,7 +192,7 @@ def requirements(lines: list[str]) -> dict[str, Requirement]:
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
-    declared = requirements(DEPENDENCIES)
+    declared = requirements([*DEPENDENCIES, *PROJECT["optional-dependencies"]["kit"]])
     assert {IMPORTED_AS.get(name, name) for name in declared.keys() - FOUND_NOT_IMPORTED} == set(imported())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from .access import ALL_SCOPES, Principal, Role, Scope, Trust
 from .values import dataclass
@@ -68,6 +68,7 @@ class AccessToken:
         )
 
 
+@runtime_checkable
 class CredentialStore(Protocol):
     """The tokens of an installation. They belong to no board, and no board's log mentions them."""
 

@@ -51,7 +51,7 @@ from .answers import (
     Stretch,
     Versions,
 )
-from .archive import ArchiveDocument, OutboxBatch
+from .archive import ArchiveDocument, OutboxBatch, Waiting
 from .asking import RequestStore
 from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from .changes import Judge
@@ -520,6 +520,10 @@ class BoardStore(
     async def outbox_wait(self, seconds: float) -> None: ...
 
     async def archived_keys(self) -> dict[tuple[str, int], int]: ...
+
+    async def settled_keys(self) -> dict[tuple[str, int], int]: ...
+
+    async def waiting(self, board: str, limit: int) -> Waiting: ...
 
     def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]: ...
 

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Principal, Role
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.credentials import CredentialStore, TokenState
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import ENDPOINTS
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -41,6 +42,8 @@ from .usecases.readiness import Readiness
 from .usecases.retention import Keeper
 
 if TYPE_CHECKING:
+    from blackboard_mcp.protocols.archive import ArchiveIndex
+
     from .answers.rendering import Rendering
     from .http.auth.authenticating import Authenticator
     from .http.auth.jwt_verifier import JwtVerifier
@@ -75,7 +78,7 @@ class Installation:
     """An open data folder: its store, archive, background work, and the use cases on them."""
 
     settings: Settings
-    store: SqlBoardStore
+    store: BoardStore
     archive: SearchableArchive
     pruner: Pruner
     blackboard: Blackboard
@@ -87,7 +90,7 @@ class Installation:
     wrote: Callable[[str], None]
     """Called with a board after each write to its files; it then brings the board's repository up to date."""
     gauge: Gauge | None = None
-    """Measures the growth of the folder; `None` where the boards live in memory."""
+    """Measures the growth of the folder; `None` for boards in memory, or in a store of the operator's own."""
 
 
 @asynccontextmanager
@@ -108,16 +111,16 @@ async def installation(
     if memory:
         with TemporaryDirectory(prefix="blackboard-", ignore_cleanup_errors=True) as folder:
             passing = replace(settings, data=Path(folder))
-            async with _opened(passing, eager_index, clock, background, None) as opened:
+            async with _opened(passing, eager_index, clock, background, memory) as opened:
                 yield opened
     else:
-        async with _opened(settings, eager_index, clock, background, settings.database) as opened:
+        async with _opened(settings, eager_index, clock, background, memory) as opened:
             yield opened
 
 
 @asynccontextmanager
 async def _opened(
-    settings: Settings, eager_index: bool, clock: Clock | None, background: bool, database: Path | None
+    settings: Settings, eager_index: bool, clock: Clock | None, background: bool, memory: bool
 ) -> AsyncIterator[Installation]:
     time = clock or SystemClock()
     policies = Policies(settings.policy)
@@ -129,19 +132,25 @@ async def _opened(
     config = settings.board_config(policies, validators.names, access)
     embedder = embedder_choice(settings)
     _make_folder(settings)
-    opened = await SqlBoardStore.open(
-        database,
-        clock=time,
-        synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
-        keep_free=settings.limits.free_bytes,
-    )
+    opened = await _open_store(settings, time, memory)
     store = opened.judged(judge.judge, access.boards)
     if background and settings.read is not None:
         await store.set_read_rules(settings.read)
     holder = f"{os.getpid()}-{new_token(6)}"
     try:
+        if settings.auth == "token" and settings.oauth is None and not isinstance(store, CredentialStore):
+            from .access.no_tokens import NO_TOKENS
+
+            raise InvalidInput(f"auth is token. {NO_TOKENS}")
         tokenizers = Tokenizers(settings.tokenizer)
-        archive = SearchableArchive(store, settings.index, holder, eager=eager_index, embedder=embedder)
+        archive = SearchableArchive(
+            store,
+            settings.index,
+            holder,
+            eager=eager_index,
+            index=await _own_index(settings),
+            embedder=embedder,
+        )
         endpoint = chat_endpoint(settings)
         writer = summary_writer(settings, store, tokenizers, endpoint)
         pruner = Pruner(
@@ -173,7 +182,7 @@ async def _opened(
             if settings.retention is not None:
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
-        gauge = None if database is None else Gauge(lambda: _growth(settings, time))
+        gauge = None if memory or settings.store else Gauge(lambda: _growth(settings, time))
         conductors: list[Conductor] = []
 
         def conduct() -> Conductor:
@@ -184,12 +193,22 @@ async def _opened(
             return conductors[0]
 
         wrote: Callable[[str], None] = _ignore
-        if background and database is not None and "workspace" in settings.tools:
+        if background and not memory and "workspace" in settings.tools:
             wrote = await _committing(store, settings, housekeeping)
         archive.start()
         try:
             yield Installation(
-                settings, store, archive, pruner, blackboard, activity, time, protocols, conduct, wrote, gauge
+                settings,
+                store,
+                archive,
+                pruner,
+                blackboard,
+                activity,
+                time,
+                protocols,
+                conduct,
+                wrote,
+                gauge,
             )
         finally:
             if gauge is not None:
@@ -210,12 +229,52 @@ async def _opened(
         await store.close()
 
 
+async def _open_store(settings: Settings, clock: Clock, memory: bool) -> BoardStore:
+    """Opens the board store of the settings, or with `memory` one in memory.
+
+    Raises:
+        InvalidInput: the operator's own class cannot be loaded or opened.
+    """
+    if settings.store is not None and not memory:
+        from .plugins.engines import open_store
+
+        return await open_store(settings.store, settings.folder, clock)
+    return await SqlBoardStore.open(
+        None if memory else settings.database,
+        clock=clock,
+        synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
+        keep_free=settings.limits.free_bytes,
+    )
+
+
+async def _own_index(settings: Settings) -> ArchiveIndex | None:
+    """Opens the operator's own index of the archive, if the settings name one.
+
+    Raises:
+        InvalidInput: the class cannot be loaded or opened.
+    """
+    if settings.archive is None:
+        return None
+    from .plugins.engines import open_archive
+
+    return await open_archive(settings.archive, settings.folder)
+
+
+def token_keeper(store: BoardStore) -> CredentialStore:
+    """Returns the store as one of access tokens, or one without tokens if it keeps none."""
+    if isinstance(store, CredentialStore):
+        return store
+    from .access.no_tokens import NoTokens
+
+    return NoTokens()
+
+
 def _ignore(board: str) -> None:
     """Does nothing: boards in memory have no repositories."""
 
 
 async def _committing(
-    store: SqlBoardStore, settings: Settings, housekeeping: list[asyncio.Task[None]]
+    store: BoardStore, settings: Settings, housekeeping: list[asyncio.Task[None]]
 ) -> Callable[[str], None]:
     """Begins to keep the repositories of boards up to date, and returns the function that asks for it."""
     from blackboard_mcp.storage.workspace.committer import Committer
@@ -240,7 +299,7 @@ def _strategies(settings: Settings) -> Strategies:
 
 def _conductor(
     settings: Settings,
-    store: SqlBoardStore,
+    store: BoardStore,
     holder: str,
     endpoint: ChatEndpoint | None,
     strategies: Strategies | None,
@@ -263,9 +322,14 @@ def _growth(settings: Settings, clock: Clock) -> Growth | None:
 async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
     """Opens the store of access tokens in a data folder, which is made if it does not exist."""
     _make_folder(settings)
-    store = await SqlBoardStore.open(settings.database)
+    if settings.store is None:
+        store: BoardStore = await SqlBoardStore.open(settings.database)
+    else:
+        from .plugins.engines import open_store
+
+        store = await open_store(settings.store, settings.folder, SystemClock())
     try:
-        yield store
+        yield token_keeper(store)
     finally:
         await store.close()
 
@@ -296,7 +360,7 @@ def chat_endpoint(settings: Settings) -> ChatEndpoint | None:
 
 
 def summary_writer(
-    settings: Settings, store: SqlBoardStore, tokenizers: Tokenizers, endpoint: ChatEndpoint | None
+    settings: Settings, store: BoardStore, tokenizers: Tokenizers, endpoint: ChatEndpoint | None
 ) -> SummaryWriter:
     """Returns the writer of summaries, which asks the endpoint, if there is one."""
     seconds = float(settings.summary_timeout_seconds)
@@ -416,7 +480,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     settings = opened.settings
     opened.blackboard.limit(settings.limits)
     rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
-    stored = StoredTokens(opened.store, opened.clock)
+    stored = StoredTokens(token_keeper(opened.store), opened.clock)
     resource, issued = issuer(settings, opened.clock)
     identity = _Identity(settings, authenticator(settings, stored, opened.clock, resource, issued))
     server = BoardServer(
@@ -504,14 +568,18 @@ async def authenticated(opened: Installation) -> bool:
     """Tells whether there is a valid token now, or an OAuth issuer that gives tokens."""
     now = opened.clock.now()
     return opened.settings.oauth is not None or any(
-        token.state(now) is TokenState.ACTIVE for token in await opened.store.tokens()
+        token.state(now) is TokenState.ACTIVE for token in await token_keeper(opened.store).tokens()
     )
 
 
 async def open_to_all(opened: Installation) -> bool:
     """Tells whether HTTP requests need no credential."""
     settings = opened.settings
-    return settings.auth == "auto" and settings.oauth is None and not await opened.store.has_tokens()
+    return (
+        settings.auth == "auto"
+        and settings.oauth is None
+        and not await token_keeper(opened.store).has_tokens()
+    )
 
 
 class _Identity:

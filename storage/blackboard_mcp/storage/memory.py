@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from blackboard_mcp.protocols.clock import Clock
 
 from .store import SqlBoardStore
@@ -14,3 +16,12 @@ async def open_memory_store(*, clock: Clock | None = None) -> SqlBoardStore:
     sees it. Reads wait for writes, since both share the one connection. `clock` defaults to the system's clock.
     """
     return await SqlBoardStore.open(None, clock=clock)
+
+
+class MemoryStore:
+    """The in-memory store for `--store`: a server whose boards end with it."""
+
+    @classmethod
+    async def open(cls, folder: Path, *, clock: Clock) -> SqlBoardStore:
+        """Opens a board store in memory; `folder` stays as it is."""
+        return await open_memory_store(clock=clock)

@@ -100,6 +100,14 @@ class SqlBoardStore(DebateMethods):
         """
         await self.engine.backup(target, lambda: places.mark_copies(Write(self._now())))
 
+    @property
+    def health(self) -> Literal["low", "full", "stopped"] | None:
+        """The reason why the store cannot serve, or `None`."""
+        met = self.engine.trouble
+        if (met is None or met.kind == "low") and self.engine.displaced:
+            return "stopped"
+        return None if met is None else met.kind
+
     async def close(self) -> None:
         """Closes the store; later calls raise `StoreClosed`."""
         await self.engine.close()

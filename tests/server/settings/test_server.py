@@ -62,6 +62,8 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "host": ("::1", '"::1"', "::1"),
         "port": ("0", "0", 0),
         "data": ("/x/y", '"/x/y"', Path("/x/y")),
+        "store": ("m.n:C", '"m.n:C"', "m.n:C"),
+        "archive": ("m:C.D", '"m:C.D"', "m:C.D"),
         "board": ("b.1", '"b.1"', "b.1"),
         "agent": ("me@x", '"me@x"', "me@x"),
         "owner": ("team.a", '"team.a"', "team.a"),

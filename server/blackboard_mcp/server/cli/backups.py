@@ -15,8 +15,8 @@ from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
 
 from ..settings.server import Settings
 from .files import landing
-from .options import existing, settings_of
-from .progress import growing
+from .options import check_built_in, existing, settings_of, sql_store
+from .progress import growing, size_of
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.credentials import AccessToken
@@ -44,9 +44,9 @@ async def _backup(settings: Settings, file: Path, force: bool) -> None:
         with landing(file, force=force) as place:
             async with (
                 existing(settings, board=False) as opened,
-                growing("backup", place, settings.database.stat().st_size),
+                growing("backup", place, size_of(settings.database)),
             ):
-                await opened.store.backup(place)
+                await sql_store(opened, "backup").backup(place)
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror or error}") from error
     click.echo(f"all boards are in {file}; what is private too", err=True)
@@ -67,6 +67,7 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
     from blackboard_mcp.storage.sqlite.restoring import restore as put_back
 
     settings = settings_of(config, data=data)
+    check_built_in(settings, "restore")
     if settings.database.exists() and not force:
         raise click.ClickException(
             f"there are boards in {settings.folder}; --force sets them aside for those of {file}"

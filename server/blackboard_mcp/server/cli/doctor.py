@@ -52,10 +52,10 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             problem("settings-wrong", error.message, "Correct the setting; see docs/reference/settings.md.")
         ]
     else:
-        if not quick and settings.database.exists():
+        if not quick and settings.store is None and settings.database.exists():
             grown = measure(settings, datetime.now(UTC))
         found, repaired = asyncio.run(_examine(settings, quick, repair, grown))
-        if not settings.database.exists():
+        if settings.store is None and not settings.database.exists():
             empty = (
                 f", but {settings.folder} has no boards yet: if it should, name the right folder with --data"
             )

@@ -14,7 +14,7 @@ import click
 from ..input.posts import check_board
 from ..settings.server import Settings
 from .files import new_file
-from .options import data_options, existing, settings_of
+from .options import data_options, existing, settings_of, sql_store
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def _write(opened: Any, settings: Settings, out: BinaryIO, *, public: bool
     from blackboard_mcp.storage.history.transfer import export_board
 
     written = 0
-    pages = export_board(opened.store, settings.board, folder=settings.folder, public=public)
+    pages = export_board(sql_store(opened, "export"), settings.board, folder=settings.folder, public=public)
     async with aclosing(pages) as lines:
         with progress("export", await _events(opened, settings)) as step:
             async for page in lines:
@@ -127,7 +127,7 @@ async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imp
                 return line
 
             return await import_board(
-                opened.store,
+                sql_store(opened, "import"),
                 read_line,
                 board=name,
                 folder=settings.folder,
@@ -150,7 +150,9 @@ async def _verify(settings: Settings) -> None:
     async with existing(settings) as opened:
         # Each event is written, and read again.
         with progress("verify", 2 * await _events(opened, settings)) as step:
-            unlike = await verify_board(opened.store, settings.board, folder=settings.folder, step=step)
+            unlike = await verify_board(
+                sql_store(opened, "verify"), settings.board, folder=settings.folder, step=step
+            )
     for difference in unlike:
         click.echo(difference)
     if unlike:

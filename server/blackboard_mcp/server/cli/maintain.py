@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..settings.server import Settings
-from .options import data_options, existing, settings_of
+from .options import check_built_in, data_options, existing, settings_of, sql_store
 from .progress import progress
 
 _LISTED = 100
@@ -114,6 +114,7 @@ def compact(config: Path | None, data: Path | None) -> None:
     from blackboard_mcp.storage.sqlite import compacting
 
     settings = settings_of(config, data=data)
+    check_built_in(settings, "compact")
     forgotten = asyncio.run(_anything_forgotten(settings))
     before, after = compacting.compact(settings.database)
     if forgotten:
@@ -133,4 +134,4 @@ def compact(config: Path | None, data: Path | None) -> None:
 async def _anything_forgotten(settings: Settings) -> bool:
     """Tells whether any item was ever forgotten. Opening the folder also migrates its file to this version."""
     async with existing(settings, board=False) as opened:
-        return await opened.store.anything_forgotten()
+        return await sql_store(opened, "compact").anything_forgotten()

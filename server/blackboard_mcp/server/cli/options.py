@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from blackboard_mcp.protocols.items import DELETED, ItemType, Status
@@ -14,6 +14,8 @@ from blackboard_mcp.protocols.items import DELETED, ItemType, Status
 from ..settings.server import Settings, load
 
 if TYPE_CHECKING:
+    from blackboard_mcp.storage.store import SqlBoardStore
+
     from ..compose import Installation
 
 Command = Callable[..., Any]
@@ -43,7 +45,7 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
     """
     from .. import compose
 
-    if not settings.database.exists():
+    if settings.store is None and not settings.database.exists():
         raise click.ClickException(
             f"there is no board in {settings.folder} yet: `blackboard-mcp serve --transport http` makes it, and so "
             "does a client that `blackboard-mcp install` connects; --data names another folder"
@@ -56,6 +58,32 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
                 "board makes it."
             )
         yield opened
+
+
+def check_built_in(settings: Settings, command: str) -> None:
+    """Checks that the boards are in the built-in store's file.
+
+    Raises:
+        click.ClickException: the settings name a store of the operator's own.
+    """
+    if settings.store is not None:
+        raise click.ClickException(
+            f"{command} works on the file of the built-in store, and the settings name the store {settings.store}: "
+            "use what that store has for this. Nothing was changed."
+        )
+
+
+def sql_store(opened: Installation, command: str) -> SqlBoardStore:
+    """Returns the store, if it is the built-in one or is derived from it.
+
+    Raises:
+        click.ClickException: it is another.
+    """
+    from blackboard_mcp.storage.store import SqlBoardStore
+
+    if not isinstance(opened.store, SqlBoardStore):
+        check_built_in(opened.settings, command)
+    return cast(SqlBoardStore, opened.store)
 
 
 def settings_of(config: Path | None, **given: Any) -> Settings:

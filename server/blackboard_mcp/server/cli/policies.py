@@ -71,7 +71,7 @@ async def _standing(settings: Settings) -> tuple[BoardConfig | None, tuple[ReadR
     """Returns the board's own configuration, or `None` if the board does not exist yet, and the read rules for it."""
     reading = settings.read or ()
     found = None
-    if settings.database.exists():
+    if settings.store is not None or settings.database.exists():
         async with existing(settings, board=False) as opened:
             found = await opened.store.find_board(settings.board)
             if settings.read is None:

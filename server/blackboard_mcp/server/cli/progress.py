@@ -40,7 +40,7 @@ async def growing(what: str, file: Path, total: int) -> AsyncIterator[None]:
         seen = 0
         while True:
             await asyncio.sleep(0.2)
-            size = min(_size(file), total)
+            size = min(size_of(file), total)
             step(size - seen)
             seen = size
 
@@ -52,8 +52,9 @@ async def growing(what: str, file: Path, total: int) -> AsyncIterator[None]:
             looking.cancel()
 
 
-def _size(file: Path) -> int:
+def size_of(file: Path) -> int:
+    """Returns the size of a file in bytes; 0 if it does not exist."""
     try:
         return file.stat().st_size
     except OSError:
-        return 0  # the file does not exist yet
+        return 0

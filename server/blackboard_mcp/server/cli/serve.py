@@ -30,6 +30,16 @@ _STOP_SECONDS = 3.0
 @click.option("--host", help="Address to listen on (default 127.0.0.1).")
 @click.option("--port", type=int, help="Port to listen on (default 8420; 0 takes a free one).")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder that everything is kept in.")
+@click.option(
+    "--store",
+    metavar="module:Class",
+    help="A board store of your own in place of the built-in one; `kit` checks it. It is imported and run.",
+)
+@click.option(
+    "--archive",
+    metavar="module:Class",
+    help="A search index of your own for what was pruned. It is imported and run.",
+)
 @click.option("--board", metavar="ID", help="Board of calls that name none (default main).")
 @click.option("--agent", metavar="NAME", help="Over stdio: the name of the agent that is connected.")
 @click.option("--owner", metavar="NAME", help="Over stdio: whom that agent acts for (default itself).")

@@ -277,7 +277,7 @@ def _closed(folder: Path) -> bool:
 
 
 def _check_there(settings: Settings) -> None:
-    if not settings.database.exists():
+    if settings.store is None and not settings.database.exists():
         raise click.ClickException(
             f"there is no board and no token in {settings.folder}; token create makes one, --data names another folder"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..settings.server import Settings
-from .options import data_options, existing, settings_of
+from .options import data_options, existing, settings_of, sql_store
 
 
 @click.command()
@@ -37,7 +37,9 @@ async def _workspace(settings: Settings, history: bool) -> None:
             )
 
         def lines() -> AsyncIterator[bytes]:
-            return export_board(opened.store, settings.board, folder=settings.folder, public=True)
+            return export_board(
+                sql_store(opened, "workspace --history"), settings.board, folder=settings.folder, public=True
+            )
 
         committer = Committer(opened.store, settings.repositories)
         head = await committer.update(settings.board, lines if history else None)

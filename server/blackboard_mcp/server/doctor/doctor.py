@@ -15,7 +15,7 @@ from blackboard_mcp.storage.sqlite import examining
 from ..settings.server import Settings
 from ..usecases.growth import Growth
 from . import boards, clients, exposure, folder, network, programs
-from .findings import Finding, Severity
+from .findings import Finding, Severity, note
 from .growth import look
 
 
@@ -33,7 +33,15 @@ async def examine(
     """
     found = list(programs.look())
     found += exposure.look(settings, (clock or SystemClock()).now())
-    if settings.database.exists():
+    if settings.store is not None:
+        found.append(
+            note(
+                "own-store",
+                f"The boards are in the store {settings.store}, into which doctor does not look.",
+                f"`blackboard-mcp kit {settings.store}` checks the class.",
+            )
+        )
+    elif settings.database.exists():
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
         if grown is not None:

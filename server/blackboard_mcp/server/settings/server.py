@@ -25,6 +25,7 @@ from ..access.tables import AccessTable, access_tables, named_classes
 from ..input.secrets import MASK, REFUSE, check_patterns
 from ..input.syntax import KINDS, check_kinds
 from ..limits.limits import Limits, limits_of
+from ..plugins.loading import CLASS
 from ..pruning.policies import Policies
 from .boards import check_settings
 from .oauth import OAuthSettings, oauth_settings
@@ -42,6 +43,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8420
     data: Path | None = None
+    store: str | None = None
+    archive: str | None = None
     board: str = "main"
     agent: str | None = None
     owner: str | None = None
@@ -275,6 +278,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         raise InvalidInput(f"{where} is {value!r}; it may have 32 of A-Z a-z 0-9 _ - and no others.")
     if key in ("summary_url", "embedding_url"):
         return _url(str(value), where)
+    if key in ("store", "archive"):
+        return _class(str(value), where)
     if key in ("agent", "owner", "board"):
         return _named(key, str(value), where)
     return Path(value) if key in ("data", "tls_cert", "tls_key") else str(value)
@@ -288,6 +293,13 @@ def _table(value: Any, where: str) -> dict[str, Any]:
             raise InvalidInput(f"{where} is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise InvalidInput(f'{where} must be an object of settings by name, say {{"ceiling": 3}}.')
+    return value
+
+
+def _class(value: str, where: str) -> str:
+    """The import path of a class."""
+    if not CLASS.match(value):
+        raise InvalidInput(f"{where} is {value[:80]!r}; it must be of the form package.module:Class.")
     return value
 
 

@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from blackboard_mcp.protocols.credentials import CredentialStore
+from blackboard_mcp.protocols.engines import HealthStore
 from blackboard_mcp.protocols.errors import StoreError
-from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.protocols.store import BoardStore
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ class Readiness:
     """
 
     def __init__(
-        self, store: SqlBoardStore, board: str, *, monotonic: Callable[[], float] = time.monotonic
+        self, store: BoardStore, board: str, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._board = board
@@ -43,11 +45,9 @@ class Readiness:
         """Returns what keeps the store from serving, or `None`. The store is read at most once in
         `LOOK_SECONDS`.
         """
-        met = self._store.engine.trouble
-        if met is not None and met.kind != "low":
-            return met.kind
-        if self._store.engine.displaced:
-            return "stopped"
+        met = self._store.health if isinstance(self._store, HealthStore) else None
+        if met is not None and met != "low":
+            return met
         async with self._looking:
             now = self._monotonic()
             if self._found is None or now - self._found[0] >= LOOK_SECONDS:
@@ -56,13 +56,14 @@ class Readiness:
                 if found != was:
                     logger.warning("readiness: %s", found or "ok")
                 self._found = now, found
-            return self._found[1] or (None if met is None else met.kind)
+            return self._found[1] or met
 
     async def _read(self) -> str | None:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 # These are the reads that every call makes first.
-                await self._store.has_tokens()
+                if isinstance(self._store, CredentialStore):
+                    await self._store.has_tokens()
                 await self._store.find_board(self._board)
         except TimeoutError:
             return "slow"

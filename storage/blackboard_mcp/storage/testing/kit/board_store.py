@@ -25,13 +25,13 @@ from .deciding import DecidingTests
 from .deleting import DeletingTests
 from .duplicating import DuplicateTests
 from .endorsing import EndorsementTests
-from .events import EventTests
+from .events import EventTests, SummingTests
 from .explaining import ExplainTests
 from .filing import WorkspaceTests
 from .fixtures import CAPABILITIES, StoreFixtures
 from .forgetting import ForgettingTests
 from .guarding import GuardTests
-from .handles import HandleTests
+from .handles import DurabilityTests, HandleTests
 from .judging import JudgingTests
 from .keeping import KeepingTests
 from .leaving import LeavingTests
@@ -122,6 +122,8 @@ class BoardStoreKit(
     BudgetTests,
     SealedTests,
     FinalTests,
+    SummingTests,
+    DurabilityTests,
     HandleTests,
     StoreFixtures,
 ):

@@ -309,25 +309,6 @@ class EventTests:
         found = await store.documents([("one", 1), ("one", 3), ("two", 5), ("none", 1), ("one", 99)])
         assert {(d.board, d.number, d.text) for d in found} == {("one", 1, "one 0"), ("two", 5, "two 4")}
 
-    async def test_sums_are_those_of_every_archived_item_that_does_not_wait(self, store: BoardStore) -> None:
-        if not isinstance(store, SummingSource):
-            pytest.skip("the store does not sum up its archive")
-        for board in ("one", "two"):
-            at = Table(store, board)
-            await at.batch("alice", *(draft(f"{board} {n}") for n in range(5)))
-            await at.gone(1, 2, 4, 5)
-        await store.outbox_done((await store.outbox_batch(7)).ids)
-        settled = await store.settled(1)
-        assert settled is not None
-        assert settled.waiting == {"two": (5,)}
-        assert await store.settled(0) is None
-        known = await store.archived_keys()
-        for board, numbers in (("one", (1, 2, 4, 5)), ("two", (1, 2, 4))):
-            seqs = [known[board, n] for n in numbers]
-            mixed = sum(n * s % SUM_MODULUS for n, s in zip(numbers, seqs, strict=True))
-            assert settled.sums[board] == (len(numbers), sum(numbers), sum(seqs), mixed)
-        assert settled.sums.keys() == {"one", "two"}
-
     async def test_a_lease_has_one_holder_until_it_runs_out(
         self, store: BoardStore, clock: HandClock
     ) -> None:
@@ -352,3 +333,24 @@ class EventTests:
         await at.gone(a)
         await asyncio.wait_for(waiting, PATIENCE)
         await asyncio.wait_for(at.store.outbox_wait(600), PATIENCE)
+
+
+class SummingTests:
+    async def test_sums_are_those_of_every_archived_item_that_does_not_wait(self, store: BoardStore) -> None:
+        if not isinstance(store, SummingSource):
+            pytest.skip("the store does not sum up its archive")
+        for board in ("one", "two"):
+            at = Table(store, board)
+            await at.batch("alice", *(draft(f"{board} {n}") for n in range(5)))
+            await at.gone(1, 2, 4, 5)
+        await store.outbox_done((await store.outbox_batch(7)).ids)
+        settled = await store.settled(1)
+        assert settled is not None
+        assert settled.waiting == {"two": (5,)}
+        assert await store.settled(0) is None
+        known = await store.archived_keys()
+        for board, numbers in (("one", (1, 2, 4, 5)), ("two", (1, 2, 4))):
+            seqs = [known[board, n] for n in numbers]
+            mixed = sum(n * s % SUM_MODULUS for n, s in zip(numbers, seqs, strict=True))
+            assert settled.sums[board] == (len(numbers), sum(numbers), sum(seqs), mixed)
+        assert settled.sums.keys() == {"one", "two"}

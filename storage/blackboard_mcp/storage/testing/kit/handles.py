@@ -1,11 +1,13 @@
-"""Tests of two stores on the same data, if a backend supports them: each reads what the other writes."""
+"""Tests of a store that is opened again, and of two stores on the same data, if a backend supports them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import Any
 
+import pytest
 from blackboard_mcp.protocols.answers import (
     Once,
 )
@@ -14,8 +16,35 @@ from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Move, Plan, Workspace
 
 from ..harness import PATIENCE, HandClock, Table, draft
+from .fixtures import CAPABILITIES, StoreFixtures
 
 Handles = tuple[Table, Table]
+DURABILITY = "durability"
+
+
+class DurabilityTests(StoreFixtures):
+    async def test_what_was_written_is_there_when_the_store_is_opened_again(
+        self, tmp_path: Path, clock: HandClock
+    ) -> None:
+        first = Table(await self.open_store(tmp_path, clock))
+        item = await first.post("alice", "kept", key="k", tags=["a"], metadata={"n": 1})
+        private = await first.post("alice", "for me", private=True)
+        await first.post("bob", "why?", "CRITIQUE", critiques=item)
+        events = await first.events()
+        item = await first.item(item)
+        await first.store.close()
+        again = Table(await self.open_store(tmp_path, clock))
+        try:
+            name = type(self).__name__
+            CAPABILITIES.setdefault(name, {})[DURABILITY] = kept = bool(await again.store.boards())
+            if not kept:
+                pytest.skip(f"{name} has no {DURABILITY}: nothing is left when it is opened again")
+            assert await again.item(item) == item
+            assert await again.events() == events
+            assert not await again.sees("bob", private)
+            assert (await again.post("bob", "next")).number == 4
+        finally:
+            await again.store.close()
 
 
 class HandleTests:

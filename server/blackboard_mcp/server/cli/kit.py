@@ -1,0 +1,201 @@
+"""The command `kit`: runs the conformance kit on a board store of the operator's own."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import click
+from blackboard_mcp.protocols.clock import SystemClock
+
+from ..plugins.engines import lacking, open_unchecked
+from ..plugins.loading import CLASS
+from .output import GOOD, Part, as_json, line, table
+from .progress import Step, progress
+
+METHODS: Final = "methods"
+_LISTED: Final = 3
+"""The most failures of a capability that are listed."""
+_WIDTH: Final = 200
+_NEEDED = ("pytest", "pytest_asyncio")
+_FILE: Final = """\
+from blackboard_mcp.server.plugins.engines import open_unchecked
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
+
+
+class TestStore(BoardStoreKit):
+    async def open_store(self, folder, clock):
+        return await open_unchecked({path!r}, folder, clock)
+"""
+_OPTIONS: Final = {
+    "asyncio_mode": "auto",
+    "asyncio_default_fixture_loop_scope": "function",
+    "tmp_path_retention_policy": "none",
+}
+
+
+class Report:
+    """A plugin of pytest: chooses the tests, and collects their results by capability."""
+
+    def __init__(self, only: Sequence[str], stack: ExitStack) -> None:
+        self._only = only
+        self._stack = stack
+        self._step: Step = lambda step: None
+        self._capability_of: dict[str, str] = {}
+        self.counts: dict[str, dict[str, int]] = {}
+        self.failures: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+        self.broken = ""
+        """The reason why the tests could not be collected."""
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.broken = str(report.longrepr)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        from blackboard_mcp.storage.testing.kit.capabilities import TESTS_OF
+
+        named = {tests: name for name, classes in TESTS_OF.items() for tests in classes.split()}
+        self.counts = {
+            name: {"passed": 0, "failed": 0, "skipped": 0}
+            for name in TESTS_OF
+            if not self._only or name in self._only
+        }
+        for item in items:
+            owner = next(c for c in item.cls.__mro__ if item.originalname in vars(c))
+            if (name := named.get(owner.__name__)) in self.counts and name is not None:
+                self._capability_of[item.nodeid] = name
+        items[:] = [item for item in items if item.nodeid in self._capability_of]
+        self._step = self._stack.enter_context(progress("kit", len(items)))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        name = self._capability_of[report.nodeid]
+        counts = self.counts[name]
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = crash.message if crash is not None else str(report.longrepr)
+            test = report.nodeid.rpartition("::")[2]
+            place = f" ({Path(crash.path).name}:{crash.lineno})" if crash is not None else ""
+            self.failures[name].append({"test": test + place, "error": said.strip()})
+            counts["failed"] += 1
+        elif report.skipped:
+            counts["skipped"] += 1
+        elif report.when == "call":
+            counts["passed"] += 1
+        if report.when == "teardown":
+            self._step(1)
+
+
+@click.command()
+@click.option(
+    "--only", metavar="NAME", multiple=True, help="Check this capability alone; may be given several times."
+)
+@click.option("--json", "json_", is_flag=True, help="JSON instead of a table, with all failures.")
+@click.argument("path", metavar="module:Class")
+def kit(path: str, only: tuple[str, ...], json_: bool) -> None:
+    """Check a board store of your own: say of each capability whether the store keeps its contract.
+
+    The class is imported and run, as `serve --store` does it, in a folder of its own. All of it takes some minutes.
+    Exit code 0: the store keeps the contract; 1: it does not. A capability that a store may leave out, and leaves out,
+    is told as not offered.
+    """
+    if not CLASS.match(path):
+        raise click.BadParameter("must be of the form package.module:Class", param_hint="module:Class")
+    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+        raise click.ClickException(
+            "the kit needs pytest and pytest-asyncio: pip install 'blackboard-mcp[kit]'. `serve` needs neither"
+        )
+    with TemporaryDirectory(prefix="blackboard-kit-", ignore_cleanup_errors=True) as folder:
+        (first := Path(folder, "first")).mkdir()
+        lacks = asyncio.run(_lacks(path, first))
+        report = _run(path, Path(folder), only)
+    facts = list(_facts(report, lacks))
+    sound = all(fact["result"] != "failed" for fact in facts)
+    if json_:
+        as_json({"store": path, "conforms": sound, "capabilities": facts})
+    else:
+        table(("capability", "result", "tests"), [_row(fact) for fact in facts])
+        for fact in facts:
+            for failure in fact["failures"][:_LISTED]:
+                line(f"{fact['capability']}: {failure['test']}: {_brief(failure['error'])}")
+            if (more := len(fact["failures"]) - _LISTED) > 0:
+                line(f"{fact['capability']}: {more} more; --json tells all")
+    if not sound:
+        raise SystemExit(1)
+
+
+async def _lacks(path: str, folder: Path) -> list[str]:
+    """Opens the store once, and returns the methods that it lacks.
+
+    Raises:
+        InvalidInput: it cannot be loaded or opened.
+    """
+    store = await open_unchecked(path, folder, SystemClock())
+    lacks = lacking(store)
+    if "close" not in lacks:
+        await store.close()
+    return lacks
+
+
+def _run(path: str, folder: Path, only: Sequence[str]) -> Report:
+    """Runs the kit's tests in a folder, without any setting, plugin or conftest.py of the caller's.
+
+    Raises:
+        click.ClickException: `only` names no capability, or the tests could not be collected.
+    """
+    import pytest
+
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    for name, text in (("test_store.py", _FILE.format(path=path)), ("pytest.ini", "[pytest]\n")):
+        (folder / name).write_text(text, "utf-8")
+    words = ["-c", folder / "pytest.ini", "--rootdir", folder, "--basetemp", folder / "tests"]
+    words += ["--noconftest", "--import-mode=importlib", "-p", "pytest_asyncio.plugin"]
+    words += [word for plugin in ("terminal", "cacheprovider") for word in ("-p", f"no:{plugin}")]
+    words += [word for option in _OPTIONS.items() for word in ("-o", "=".join(option))]
+    with ExitStack() as stack:
+        report = Report(only, stack)
+        ended = pytest.main([*map(str, words), str(folder / "test_store.py")], plugins=[report])
+    if ended == pytest.ExitCode.INTERRUPTED and not report.broken:
+        raise SystemExit(130)
+    if unknown := set(only) - report.counts.keys():
+        from blackboard_mcp.storage.testing.kit.capabilities import TESTS_OF
+
+        raise click.ClickException(f"no capability '{min(unknown)}'; there are: {', '.join(TESTS_OF)}")
+    if report.broken or not report.counts:
+        raise click.ClickException(f"the kit did not run: {_brief(report.broken)}")
+    return report
+
+
+def _facts(report: Report, lacks: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the result of each capability, the methods first."""
+    failures = [{"test": METHODS, "error": f"the store lacks {', '.join(lacks)}"}] if lacks else []
+    yield _fact(METHODS, {"passed": int(not lacks), "failed": int(bool(lacks)), "skipped": 0}, failures)
+    for name, counts in report.counts.items():
+        yield _fact(name, counts, report.failures[name])
+
+
+def _fact(name: str, counts: Mapping[str, int], failures: list[dict[str, str]]) -> dict[str, Any]:
+    result = "failed" if counts["failed"] else "passed" if counts["passed"] else "not offered"
+    return {"capability": name, "result": result, **counts, "failures": failures}
+
+
+def _row(fact: Mapping[str, Any]) -> Sequence[Part]:
+    result = fact["result"]
+    if result == "failed":
+        tests = f"{fact['failed']} of {fact['failed'] + fact['passed']}"
+    else:
+        tests = str(fact["passed"] or "")
+    return fact["capability"], (result, {"failed": "red", "passed": GOOD}.get(result, "")), tests
+
+
+def _brief(error: str) -> str:
+    """Returns the first line of an error, cut."""
+    first = error.strip().partition("\n")[0]
+    return first if len(first) <= _WIDTH else first[: _WIDTH - 1] + "…"

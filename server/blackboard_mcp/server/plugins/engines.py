@@ -1,0 +1,98 @@
+"""The operator's own board store and archive index: loaded by import path, opened, and checked for their methods."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from blackboard_mcp.protocols.archive import ArchiveIndex
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.credentials import CredentialStore
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.protocols.store import BoardStore
+
+from .loading import load
+
+_STORE = "async def open(cls, folder, *, clock)"
+_ARCHIVE = "async def open(cls, folder)"
+_NAMED = 8
+"""The most missing methods that an error names."""
+
+
+async def open_store(path: str, folder: Path, clock: Clock) -> BoardStore:
+    """Opens the board store of the class at `package.module:Class`.
+
+    Raises:
+        InvalidInput: it cannot be loaded or opened, or has not all methods of a board store.
+        BlackboardError: whatever of ours the class raised.
+    """
+    store = await open_unchecked(path, folder, clock)
+    _check(
+        lacking(store), _before(path), f"a board store; `blackboard-mcp kit {path}` says what each has to do"
+    )
+    return store
+
+
+async def open_unchecked(path: str, folder: Path, clock: Clock) -> BoardStore:
+    """Does the same as `open_store`, but takes a store that lacks methods."""
+    return cast(BoardStore, await _opened(path, _before(path), _STORE, folder, clock=clock))
+
+
+async def open_archive(path: str, folder: Path) -> ArchiveIndex:
+    """Opens the archive index of the class at `package.module:Class`.
+
+    Raises:
+        InvalidInput: it cannot be loaded or opened, or has not all methods of an index.
+        BlackboardError: whatever of ours the class raised.
+    """
+    before = f"archive '{path}': "
+    index = await _opened(path, before, _ARCHIVE, folder)
+    _check(
+        missing(index, ArchiveIndex),
+        before,
+        "an archive index; protocols/archive.py says what each has to do",
+    )
+    return cast(ArchiveIndex, index)
+
+
+def lacking(store: object) -> list[str]:
+    """Returns the methods that a board store lacks; those for access tokens count if it has any of them."""
+    tokens = missing(store, CredentialStore) if hasattr(store, "add_token") else []
+    return missing(store, BoardStore) + tokens
+
+
+def missing(found: object, contract: type) -> list[str]:
+    """Returns the methods of a protocol that an object lacks."""
+    names = sorted(set(dir(contract)) - set(dir(Protocol)))
+    return [name for name in names if not name.startswith("_") and not callable(getattr(found, name, None))]
+
+
+def _before(path: str) -> str:
+    return f"store '{path}': "
+
+
+def _check(lacks: list[str], before: str, what: str) -> None:
+    if lacks:
+        more = f" and {len(lacks) - _NAMED} more" if len(lacks) > _NAMED else ""
+        raise InvalidInput(f"{before}it lacks {', '.join(lacks[:_NAMED])}{more} of {what}.")
+
+
+async def _opened(path: str, before: str, form: str, *given: Any, **named: Any) -> Any:
+    """Calls `open` of the class at a path, and returns what it opened.
+
+    Raises:
+        InvalidInput: there is no such class, it has no `open`, or `open` raised.
+    """
+    opener = getattr(load(path, before), "open", None)
+    if not callable(opener):
+        raise InvalidInput(f"{before}it has no method open; give the class a class method `{form}`.")
+    try:
+        found = opener(*given, **named)
+        return await found if inspect.isawaitable(found) else found
+    except BlackboardError:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"{before}opening it failed: {type(error).__name__}: {error}. It is called as `{form}`."
+        ) from error

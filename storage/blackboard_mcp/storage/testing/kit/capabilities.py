@@ -1,0 +1,37 @@
+"""The capabilities of a board store, each with the classes of the kit that test it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TESTS_OF: Final[dict[str, str]] = {
+    "posting": "PostingTests AddingTests NamingTests CountingTests DuplicateTests EndorsementTests",
+    "versions": "VersionTests DeletingTests",
+    "reading": "ReadingTests ExplainTests UnseenTests UseTests SightingTests",
+    "transactions": "TransactionTests CancellationTests",
+    "idempotency": "RepeatingTests",
+    "privacy": "PrivacyTests TeamTests",
+    "read-rules": "KeepingTests",
+    "access": "MemberTests JudgingTests",
+    "events": "EventTests",
+    "subscriptions": "SubscriptionTests",
+    "consumer-groups": "ConsumerGroupTests",
+    "requests": "RequestTests",
+    "participants": "ParticipantTests",
+    "debates": "DebateTests DecidingTests VotingTests WatchingTests AcknowledgingTests QuestionTests",
+    "claims": "ClaimTests SuggestionTests AgreementTests RetractionTests",
+    "pruning": "GuardTests LeavingTests PressureTests SummaryTests",
+    "limits": "StoringTests",
+    "forgetting": "ForgettingTests",
+    "rules": "RuleTests",
+    "agenda": "PlanningTests TakingTests SettlingTests ReservationTests",
+    "stages": "StageTests ConditionTests",
+    "runs": "RunTests DecisionTests BudgetTests SealedTests FinalTests",
+    "workspace": "WorkspaceTests",
+    "copies": "CopyTests",
+    "archive-sums": "SummingTests",
+    "access-tokens": "CredentialTests",
+    "durability": "DurabilityTests",
+    "two-handles": "HandleTests",
+}
+"""Names of test classes by capability. The last four are optional: a store without one is skipped by its tests."""

@@ -1,0 +1,182 @@
+"""Servers on a board store and an archive index of the operator's own, through real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.server.demo.process import http_clients, http_server, stdio_clients
+from blackboard_mcp.server.demo.replay import call, say, search_archive
+from commands import refused, run, said
+from mcp.client import Client
+from patience import until
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLE = "mirrored_store:MirroredStore"
+PASSED_ON = '''
+import logging
+
+from blackboard_mcp.protocols.credentials import CredentialStore
+from blackboard_mcp.protocols.engines import HealthStore
+from blackboard_mcp.server.plugins.engines import missing
+from blackboard_mcp.storage.fts.index import FtsArchiveIndex
+from blackboard_mcp.storage.store import SqlBoardStore
+
+HIDDEN = {*missing(object(), CredentialStore), "health", "engine", "settled"}
+
+
+class PassedOn:
+    """A store that is no subclass of ours, keeps no tokens, and reports no health."""
+
+    def __init__(self, store):
+        self._store = store
+
+    @classmethod
+    async def open(cls, folder, *, clock):
+        return cls(await SqlBoardStore.open(folder / "elsewhere.db", clock=clock))
+
+    def judged(self, judge, boards=()):
+        return type(self)(self._store.judged(judge, boards))
+
+    def __getattr__(self, name):
+        if name in HIDDEN:
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+class Closed:
+    @classmethod
+    async def open(cls, folder, *, clock):
+        raise ConnectionError("the database is closed on Sundays")
+
+
+class Words:
+    @classmethod
+    async def open(cls, folder):
+        return FtsArchiveIndex(folder / "archive.words")
+
+
+class Short:
+    @classmethod
+    async def open(cls, folder):
+        return cls()
+
+    async def search(self, query, waiting=None):
+        raise NotImplementedError
+'''
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Lets servers and commands import the example and the classes above; returns a command's environment."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "own_engines.py").write_text(PASSED_ON, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), str(modules)]))
+    return {"BLACKBOARD_DATA": str(tmp_path / "data")}
+
+
+async def argued(client: Client, other: Client) -> None:
+    """Posts, criticises, concedes and archives as two agents do, and checks what each is told."""
+    posted = await call(client, "post", text="the pump is blue", type="HYPOTHESIS", tags=["pump"])
+    assert posted["items"][0]["id"] == "H-1"
+    await call(other, "post", text="it is green", type="CRITIQUE", edges={"critiques": ["H-1"]})
+    assert "H-1" in await say(client, "read")
+    await call(client, "debate", op="concede", id="H-1", reason="so it is")
+    found = await call(other, "query", tags=["pump"])
+    assert [item["id"] for item in found["items"]] == ["H-1"]
+
+
+async def test_agents_argue_on_the_example_and_its_copy_has_what_they_wrote(
+    there: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, mirror = tmp_path / "data", tmp_path / "far" / "boards.sqlite3"
+    monkeypatch.setenv("MIRROR", str(mirror))
+    async with http_server(data, "--store", EXAMPLE) as served:
+        over_http, beside = http_clients(served.url), stdio_clients(data, "--store", EXAMPLE)
+        async with over_http("ann") as ann, beside("bob") as bob:
+            await argued(ann, bob)
+            await asyncio.to_thread(until, mirror.exists)
+    assert not [name for name in os.listdir(mirror.parent) if name != mirror.name]
+    there |= {"BLACKBOARD_STORE": EXAMPLE, "MIRROR": str(mirror)}
+    assert "the pump is blue" in said(there, "query")
+    assert said(there, "verify") == "board main is what its history says\n"
+    assert "the file of the built-in store" in refused(there, "compact")
+    assert "the file of the built-in store" in refused(there, "restore", str(mirror))
+    restored = {"BLACKBOARD_DATA": str(tmp_path / "restored")}
+    run(restored, "restore", str(mirror))
+    assert said(restored, "query") == said(there, "query")
+    with sqlite3.connect(mirror) as copy:
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_a_store_that_is_none_of_ours_serves_every_set_of_tools(
+    there: dict[str, str], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    store = ("--store", "own_engines:PassedOn", "--archive", "own_engines:Words", "--tools", "all")
+    async with http_server(data, *store) as served:
+        connect = http_clients(served.url)
+        async with connect("ann") as ann, connect("bob") as bob:
+            await argued(ann, bob)
+            await call(ann, "artifact_write", path="a.md", content="one")
+            await call(ann, "plan", items=[{"title": "mend the pump"}])
+            assert "mend the pump" in await say(bob, "claim")
+            await call(ann, "post", text="the old figure is seven", ttl_seconds=0.001)
+            await call(ann, "prune")
+            assert "seven" in str(await search_archive(ann, "main", "old figure"))
+    assert {"elsewhere.db", "archive.words"} <= set(os.listdir(data))
+    assert not {"board.sqlite3", "archive.lance"} & set(os.listdir(data))
+    there |= {"BLACKBOARD_STORE": "own_engines:PassedOn", "BLACKBOARD_ARCHIVE": "own_engines:Words"}
+    assert "the pump is blue" in said(there, "query")
+    assert "indexed " in said(there, "rebuild-index")
+    for words in (["export"], ["verify"], ["backup", str(tmp_path / "b")], ["import", os.devnull]):
+        assert f"{words[0]} works on the file of the built-in store" in refused(there, *words)
+    assert not (tmp_path / "b").exists()
+    assert "keeps no access tokens" in refused(there, "token", "create", "--agent", "ann")
+    assert "note own-store" in run(there, "doctor", "--quick").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--store", "own_engines:Closed"], "ConnectionError: the database is closed on Sundays"),
+        (["--store", "own_engines:Words"], "opening it failed: TypeError"),
+        (["--store", "own_engines:logging"], "it has no method open"),
+        (["--store", "own_engines:Nothing"], "'own_engines' has no 'Nothing'"),
+        (["--store", "nowhere:Store"], "importing 'nowhere' failed"),
+        (["--store", "own_engines"], "must be of the form package.module:Class"),
+        (
+            ["--archive", "own_engines:Short"],
+            "it lacks close, keys, life, maintain, remove, reset, upsert of",
+        ),
+        (["--archive", "own_engines:Closed"], "opening it failed: TypeError"),
+        (["--archive", "own_engines;Words"], "must be of the form package.module:Class"),
+        (["--store", "own_engines:PassedOn", "--auth", "token"], "auth is token. The board store of these"),
+        (["--store", EXAMPLE], "which is a folder; name the copy's file inside it"),
+    ],
+)
+@pytest.mark.usefixtures("there")
+async def test_a_launch_that_cannot_be_ends_with_one_line(
+    options: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRROR", str(tmp_path))
+    with pytest.raises(StoreError) as caught:
+        async with http_server(tmp_path / "data", *options):
+            pass
+    assert words in str(caught.value)
+
+
+async def test_no_argument_of_a_tool_names_a_class(there: dict[str, str], tmp_path: Path) -> None:
+    async with stdio_clients(tmp_path / "data", "--tools", "all")("ann") as ann:
+        told: list[Any] = [tool.model_dump_json() for tool in (await ann.list_tools()).tools]
+        await call(ann, "post", text="a board")
+        for name in ("store", "archive"):
+            refusal = await ann.call_tool("board", {"settings": {name: "own_engines:Closed"}})
+            assert refusal.is_error
+    assert "module:Class" not in "".join(told)

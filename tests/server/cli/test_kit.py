@@ -1,0 +1,146 @@
+"""The command `kit`: what it says of a store that keeps the contract, of a broken one, and of none."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.server.cli.kit import METHODS
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
+from blackboard_mcp.storage.testing.kit.capabilities import TESTS_OF
+from blackboard_mcp.storage.testing.kit.fixtures import StoreFixtures
+from commands import refused, run
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+EXAMPLE = (EXAMPLES / "mirrored_store.py").read_text("utf-8")
+MEMORY = "blackboard_mcp.storage.memory:MemoryStore"
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+
+FORGETFUL = EXAMPLE + (
+    "\n\nclass Forgetful(MirroredStore):"
+    '\n    """Finds no rules of a board that has some."""'
+    "\n\n    async def rules(self, board, agent, path=''):"
+    "\n        return await super().rules('another', agent, path)\n"
+)
+OTHERS = """
+class Nothing:
+    pass
+
+
+class Raising:
+    @classmethod
+    async def open(cls, folder, *, clock):
+        raise OSError("no route to the database")
+
+
+class Plain:
+    @classmethod
+    def open(cls, folder):
+        return cls()
+
+
+class Empty:
+    @classmethod
+    def open(cls, folder, *, clock):
+        return cls()
+"""
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> dict[str, str]:
+    """Returns an environment in which the example, a broken copy and classes that are no stores can be imported."""
+    (tmp_path / "broken_store.py").write_text(FORGETFUL, "utf-8")
+    (tmp_path / "no_stores.py").write_text(OTHERS, "utf-8")
+    return {"PYTHONPATH": os.pathsep.join([str(EXAMPLES), str(tmp_path)])}
+
+
+def checked(there: dict[str, str], path: str, *only: str, status: int = 0) -> dict[str, dict[str, Any]]:
+    """Runs the kit, and returns what it says, by capability."""
+    words = [word for name in only for word in ("--only", name)]
+    done = run(there, "kit", "--json", *words, path)
+    assert (done.returncode, done.stderr) == (status, ""), done
+    answer = json.loads(done.stdout)
+    assert answer["conforms"] == (status == 0)
+    return {each["capability"]: each for each in answer["capabilities"]}
+
+
+def test_the_example_keeps_the_contract(there: dict[str, str]) -> None:
+    some = ("events", "rules", "access-tokens", "archive-sums", "durability", "two-handles")
+    found = checked(there, "mirrored_store:MirroredStore", *(() if NIGHTLY else some))
+    assert {each["result"] for each in found.values()} == {"passed"}
+    assert found.keys() == {METHODS, *(TESTS_OF if NIGHTLY else some)}
+
+
+def test_a_store_that_loses_its_boards_offers_no_durability(there: dict[str, str]) -> None:
+    found = checked(there, MEMORY, "durability", "two-handles", "rules")
+    assert {name: each["result"] for name, each in found.items()} == {
+        METHODS: "passed",
+        "rules": "passed",
+        "durability": "not offered",
+        "two-handles": "not offered",
+    }
+    done = run(there, "kit", "--only", "durability", "--only", "rules", MEMORY)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"methods\tpassed\t1\nrules\tpassed\t{found['rules']['passed']}\ndurability\tnot offered\t\n",
+    )
+
+
+def test_a_broken_copy_fails_and_the_capability_is_named(there: dict[str, str]) -> None:
+    done = run(there, "kit", "--only", "events", "--only", "rules", "broken_store:Forgetful")
+    assert done.returncode == 1, done
+    rows = [line.split("\t")[:2] for line in done.stdout.splitlines()[:3]]
+    assert rows == [["methods", "passed"], ["events", "passed"], ["rules", "failed"]]
+    assert re.search(r"^rules: test_\w+ \(ruling\.py:\d+\): .*assert", done.stdout, re.MULTILINE)
+    assert "\nrules: 1 more; --json tells all\n" in done.stdout
+
+
+def test_missing_methods_are_named_and_the_rest_is_run(there: dict[str, str]) -> None:
+    found = checked(there, "no_stores:Empty", "rules", status=1)
+    assert {name: each["result"] for name, each in found.items()} == {METHODS: "failed", "rules": "failed"}
+    assert "post, " in found[METHODS]["failures"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("no_such_module:Store", "importing 'no_such_module' failed: ModuleNotFoundError"),
+        ("mirrored_store:Missing", "'mirrored_store' has no 'Missing'"),
+        ("no_stores:Nothing", "it has no method open; give the class a class method `async def open("),
+        ("no_stores:Raising", "opening it failed: OSError: no route to the database"),
+        ("no_stores:Plain", "opening it failed: TypeError"),
+    ],
+)
+def test_what_cannot_be_opened_is_told_in_one_line(there: dict[str, str], path: str, words: str) -> None:
+    assert words in refused(there, "kit", path)
+
+
+def test_a_path_of_another_form_and_an_unknown_capability_are_refused(there: dict[str, str]) -> None:
+    done = run(there, "kit", "mirrored_store.MirroredStore")
+    assert done.returncode == 2
+    assert "must be of the form package.module:Class" in done.stderr
+    done = run(there, "kit", "--only", "nope", MEMORY)
+    assert done.returncode == 1
+    assert "no capability 'nope'; there are: posting, versions" in done.stderr
+
+
+def test_without_pytest_the_command_says_what_to_install(
+    there: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import click
+    from blackboard_mcp.server.cli import cli
+
+    monkeypatch.setitem(sys.modules, "pytest_asyncio", None)
+    with pytest.raises(click.ClickException) as caught:
+        cli.main(["kit", MEMORY], standalone_mode=False)
+    assert "pip install 'blackboard-mcp[kit]'" in caught.value.message
+
+
+def test_every_class_of_the_kit_shows_one_capability() -> None:
+    named = [name for classes in TESTS_OF.values() for name in classes.split()]
+    assert sorted(named) == sorted(c.__name__ for c in BoardStoreKit.__bases__ if c is not StoreFixtures)
