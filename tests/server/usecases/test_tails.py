@@ -224,7 +224,10 @@ async def test_an_event_that_is_missing_is_told_and_is_no_number_that_was_left_o
         await fresh.close()
 
 
-async def test_nothing_of_a_forgotten_item_is_kept_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1_000, 8])
+async def test_nothing_of_a_forgotten_item_is_kept_in_memory(
+    tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = HandClock()
     store = await SqlBoardStore.open(tmp_path / "board.db", clock=clock)
     tails = Tails(store)
@@ -237,6 +240,8 @@ async def test_nothing_of_a_forgotten_item_is_kept_in_memory(tmp_path: Path) -> 
         await table.gone(item)
         clock.advance(40 * DAY)
         assert await forget(table, item) == (item.id,)
+        await burst(table, 20, seed=1)
+        monkeypatch.setattr(tails_module, "_ROUND", at_once)
         end = await table.seq()
         await follow(tails, "main", "alice", {}, to=end, place=end - 1)
         heard = await follow(tails, "main", "alice", {}, to=end)

@@ -71,6 +71,8 @@ class _Tail:
         self.start = self.end = end
         self.events: list[Event] = []
         self.weight = 0
+        self.drops = 0
+        """How often all events were dropped; what was read before then is not kept."""
         self.waiters: set[_Waiter] = set()
         self.followers = 0
         self.asked = False
@@ -83,6 +85,7 @@ class _Tail:
         self.start = self.end = end
         self.events = []
         self.weight = 0
+        self.drops += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,8 @@ class Tails:
     async def _catch_up(self, tail: _Tail, end: int) -> None:
         """Brings a tail up to the board's known sequence; skips far ahead when no call waits on it."""
         if not tail.waiters and end - tail.end > _ROUND:
+            # Items may have been forgotten in between.
+            self._drop_pages({tail.board})
             self._shed(tail)
             tail.begin(end)
             return
@@ -384,12 +389,14 @@ class Tails:
 
     async def _load(self, tail: _Tail, number: int) -> Page:
         first = number * PAGE
-        there = min(tail.start, first + PAGE)
+        there, drops = min(tail.start, first + PAGE), tail.drops
         stretches = await self._store.stretches({tail.board: first}, PAGE)
         found = stretches[tail.board].events if tail.board in stretches else ()
         if not found or found[-1].seq < there:
             raise StoreError(f"The log of '{tail.board}' is shorter than it was.")
         _check(found, first)
+        if tail.drops != drops:
+            return found
         if len(found) == PAGE:
             self._keep(tail.board, number, found)
         elif first < tail.start <= found[-1].seq and self._tails.get(tail.board) is tail:
