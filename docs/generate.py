@@ -462,6 +462,9 @@ ARGUMENTS: dict[str, str] = {
     "board.lifecycle": "only an open board takes posts",
     "board.settings": "by name; see [settings](settings.md#settings-of-a-board)",
     "board.members": "the [role](../howto/roles-and-members.md) that the board gives each agent; `null` takes it away",
+    "prune.tag": "move the live items with this tag instead, 500 at most",
+    "prune.thread": "those of this thread: the id of one of its items",
+    "prune.author": "those of this agent",
     "prune.dry_run": "only say what would go, and why",
 }
 

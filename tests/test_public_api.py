@@ -136,6 +136,7 @@ ACCESS = {
     "post": "text type importance tags edges key expected_version id status visibility ttl_seconds metadata "
     "idempotency_key",
     "post_all": "posts idempotency_key",
+    "clear": "pattern expected idempotency_key",
     "delete": "key id expected_version idempotency_key",
     "read": "ids keys",
     "get": "key",
@@ -213,7 +214,7 @@ ACCESS = {
     "settle": "op id text lease ok cites paths lease_seconds idempotency_key",
     "info": "",
     "change": "title parent lifecycle settings idempotency_key",
-    "prune": "dry_run",
+    "prune": "tag thread author dry_run",
 }
 BESIDE = {
     board.Board: {

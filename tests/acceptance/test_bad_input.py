@@ -53,7 +53,7 @@ LISTS = {"tags", "any_tags", "no_tags", "ids", "keys"}
 """Arguments that take one string for a list of one."""
 FREE = {
     *("text", "author", "name", "reason", "objective", "title", "idempotency_key", "metadata", "flags"),
-    *("query", "path", "content", "append", "diff", "outline"),
+    *("query", "path", "content", "append", "diff", "outline", "tag"),
 }
 """Arguments that take any words."""
 WORDS: dict[str, list[Any]] = {

@@ -232,3 +232,5 @@ class PassOutcome:
     policy: str = DEFAULT_POLICY
     warning: str = ""
     private_freed: int = 0
+    held: tuple[tuple[str, str], ...] = ()
+    """Pairs of id and reason: what was chosen by hand and stays, because something protects it."""

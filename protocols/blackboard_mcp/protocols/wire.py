@@ -894,6 +894,7 @@ class PruneAnswer(_Wire):
     seq: int | None
     policy: str | None = Field(default=None, description="the policy that ordered step 4")
     warning: str = Field(default="", description="why it is not the board's own")
+    held: dict[str, str] = Field(default={}, description="of what was chosen: ids that stay, with the reason")
 
 
 class Failure(BaseModel):

@@ -252,7 +252,7 @@ class SqlBoardStore(DebateMethods):
         look: int = 0,
     ) -> Committed:
         """Applies everything in the transaction, or nothing. Long globs are compared before the transaction."""
-        if not transaction.changes:
+        if not transaction.changes and (once is None or await self.recall(board, agent, once) is None):
             return await self._validate(board, agent, transaction, look)
         foreseen = 0
         if any("*" in name for name in transaction.reads):

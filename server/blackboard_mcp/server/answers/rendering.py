@@ -92,6 +92,7 @@ _OWED = 3
 _NAMED_APART = 3
 """Most items beyond the budget that get a line each; more of them share one line."""
 _MEMBERS = 100
+_HELD = 20
 _MOVED = 100
 _NAMED = 8
 """Most supporters and opponents that a whole item names."""
@@ -578,6 +579,10 @@ class Rendering:
             lines[-1] += f"; policy {last.policy}"
         if last.warning:
             lines.append(f"warning: {one_line(last.warning)}")
+        if last.held:
+            stays = [f"{id_} ({why})" for id_, why in last.held[:_HELD]]
+            more = f" … {len(last.held) - _HELD} more" if len(last.held) > _HELD else ""
+            lines.append(f"stays: {'; '.join(stays)}{more}")
         return self.with_footer("\n".join(lines), last.seq)
 
     def debate(

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.wire import (
     PostAnswer,
     SearchAnswer,
     StatisticsAnswer,
+    TransactionAnswer,
     ViewAnswer,
     WireItem,
 )
@@ -192,6 +193,22 @@ class Items(Calls):
             expected_version=expected_version,
             idempotency_key=idempotency_key,
         )
+
+    async def clear(
+        self, pattern: str, *, expected: int | None = None, idempotency_key: str | None = None
+    ) -> tuple[WireItem, ...]:
+        """Deletes the agent's own entries under a pattern of keys, and returns the tombstones.
+
+        For stewards it deletes all of them. All go or none. What the guard holds stays. At most 100 go in one call.
+
+        Raises:
+            Conflict: `expected` was not given, or another number would go. Nothing was changed; the facts
+                `would_delete` and `held` have the keys, and `count` the number to expect.
+        """
+        write = {"key": pattern, "status": "DELETED", "expected": expected}
+        asked = {"writes": [{name: value for name, value in write.items() if value is not None}]}
+        done = await self._call("transaction", asked, TransactionAnswer, once=idempotency_key)
+        return tuple(done.items)
 
     async def read(self, ids: Sequence[str] = (), keys: Sequence[str] = ()) -> ItemsAnswer:
         """Returns whole items by id (`H-17`, `H-17@2`) and entries by key, at most 100 of each.

@@ -77,6 +77,18 @@ class Stewards(Calls):
         }
         return await self._call("board", given, BoardAnswer, once=idempotency_key)
 
-    async def prune(self, *, dry_run: bool = False) -> PruneAnswer:
-        """Prunes down to the low-water mark now; with `dry_run` it only says what would leave, and why."""
-        return await self._call("prune", {"dry_run": dry_run}, PruneAnswer)
+    async def prune(
+        self,
+        *,
+        tag: str | None = None,
+        thread: str | None = None,
+        author: str | None = None,
+        dry_run: bool = False,
+    ) -> PruneAnswer:
+        """Prunes down to the low-water mark now; with `dry_run` it only says what would leave, and why.
+
+        With a tag, thread or author it moves the live items that meet all that is given instead, 500 at most.
+        """
+        chosen = {"tag": tag, "thread": thread, "author": author}
+        asked = {name: value for name, value in chosen.items() if value is not None}
+        return await self._call("prune", {**asked, "dry_run": dry_run}, PruneAnswer)

@@ -159,9 +159,13 @@ class PostFields(BaseModel):
 
 
 class WriteFields(PostFields):
-    """One write of a transaction: a post, or something to add to an entry."""
+    """One write of a transaction: a post, something to add to an entry, or a deletion by a pattern of keys.
+
+    `expected` is the number of entries that the pattern is to delete.
+    """
 
     add: int | float | None = None
+    expected: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
 
 
 OF_ONE: Final = frozenset({"text", "key", "id", "expected_version"})
@@ -292,6 +296,11 @@ def _delete(fields: PostFields, target: int | None) -> Draft:
         raise InvalidInput(
             f"status DELETED goes with key or id, expected_version and visibility alone; leave out "
             f"{', '.join(more)}. Nothing was changed."
+        )
+    if fields.key is not None and "*" in fields.key:
+        raise InvalidInput(
+            f"'{fields.key[:80]}' is a pattern, and post deletes one entry. Nothing was changed; "
+            'transaction(writes=[{"key": "draft:**", "status": "DELETED"}]) says what a pattern would delete.'
         )
     return Draft(
         text=None,

@@ -11,7 +11,7 @@ from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
-from ..input.posts import ExpectedVersion, check_text
+from ..input.posts import ExpectedVersion, Id, check_text
 from ..usecases.stewardship import (
     MAX_CONSTRAINTS,
     MAX_FLAGS,
@@ -75,7 +75,10 @@ class AdminTools:
             self.prune,
             name="prune",
             title="Prune the board",
-            description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
+            description=(
+                "Prune down to the low-water mark now, or move what has a tag, thread or author; dry_run=true only "
+                "says what would go and why."
+            ),
             needs=TOOLS["prune"],
             output=lambda: wire.PruneAnswer,
         )
@@ -137,9 +140,19 @@ class AdminTools:
             lambda: wire_board(state, given, access),
         )
 
-    async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:
-        """Runs a pruning pass, or with `dry_run` only reports what it would move."""
-        outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run)
+    async def prune(
+        self,
+        caller: Caller,
+        tag: Annotated[str, Field(min_length=1, max_length=64)] | None = None,
+        thread: Id | None = None,
+        author: Annotated[str, Field(min_length=1, max_length=64)] | None = None,
+        dry_run: bool = False,
+        board: BoardId | None = None,
+    ) -> Answer:
+        """Runs a pruning pass, or moves what has a tag, thread or author; with `dry_run` only reports it."""
+        said = {"tag": tag, "thread": thread, "author": author}
+        chosen = {name: value for name, value in said.items() if value is not None}
+        outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run, chosen=chosen)
         text = self._say.pruned(outcomes, dry_run=dry_run)
         if not outcomes:
             _, seq = await self._steward.core(caller.agent, board)

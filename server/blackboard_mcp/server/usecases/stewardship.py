@@ -10,21 +10,24 @@ from blackboard_mcp.protocols.answers import (
     Once,
     Statistics,
 )
-from blackboard_mcp.protocols.board import Board, BoardChange, Core
+from blackboard_mcp.protocols.board import Board, BoardChange, Core, PassStep
 from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.late_models import wire
-from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.pruning import Move, PassOutcome, Plan, Workspace
 
 from ..input.idempotency import once_of
-from ..input.posts import check_agent, check_board, check_member, check_text
+from ..input.posts import check_agent, check_board, check_member, check_tags, check_text
 from ..input.validation.rules import shown
 from ..settings.boards import check_settings
 from .blackboard import Blackboard
 
 MAX_CONSTRAINTS = 100
 MAX_FLAGS = 100
+MAX_CHOSEN = 500
+"""Most items that one call moves by tag, thread or author, newest first."""
 MAX_MEMBERS_CHANGED = 64
 """Most members that one call changes."""
 
@@ -179,9 +182,14 @@ class Stewardship:
             archived_items=items[Zone.ARCHIVE],
         )
 
-    async def prune(self, agent: str, board: str | None, *, dry_run: bool) -> list[PassOutcome]:
+    async def prune(
+        self, agent: str, board: str | None, *, dry_run: bool, chosen: Mapping[str, str] | None = None
+    ) -> list[PassOutcome]:
         """Runs a pass down to the low-water mark, and returns its outcomes; with `dry_run` only what it would
         move.
+
+        With `chosen` (a tag, a thread's id, an author) it moves the live items that meet all of it instead,
+        `MAX_CHOSEN` at most, except those that something protects.
 
         Items that not everybody sees are named and counted only where the agent may see them. The list is
         empty where another process runs a pass.
@@ -195,7 +203,10 @@ class Stewardship:
             )
         pruner, store = self._board.pruner, self._board.store
         figures = await store.statistics(found.id, agent)
-        outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)
+        if chosen:
+            outcomes = [await self._move_chosen(agent, found.id, chosen, dry_run=dry_run)]
+        else:
+            outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)
         moved = [parse_ref(id_) for outcome in outcomes for id_, _, _ in outcome.moved]
         seen = {item.id: item for item in (await store.read(found.id, agent, moved, [])).items}
         hidden, told = _hidden(figures), []
@@ -218,6 +229,43 @@ class Stewardship:
             replace(o, protected_items=after.protected_items, protected_tokens=after.protected_tokens)
             for o in told
         ]
+
+    async def _move_chosen(
+        self, agent: str, board: str, chosen: Mapping[str, str], *, dry_run: bool
+    ) -> PassOutcome:
+        """Moves to the archive the live items that the agent sees and that meet all of `chosen`."""
+        wanted = await self._chosen(agent, board, chosen)
+        why = f"chosen by {agent}: {', '.join(f'{name} {value}' for name, value in chosen.items())}"
+        held: dict[int, str] = {}
+
+        def decide(space: Workspace) -> Plan:
+            held.clear()
+            for number, protection in space.protected.items():
+                if number in wanted:
+                    held[number] = protection.reason
+            going = [c.number for c in space.candidates if c.number in wanted and c.number not in held]
+            return Plan(tuple(Move(number, PassStep.IMPORTANCE.number, why) for number in going))
+
+        outcome = await self._board.store.prune(board, decide, apply=not dry_run)
+        return replace(outcome, held=tuple((wanted[number], why) for number, why in sorted(held.items())))
+
+    async def _chosen(self, agent: str, board: str, chosen: Mapping[str, str]) -> dict[int, str]:
+        """Returns the ids by number of the live items that meet all of `chosen`, at most `MAX_CHOSEN`."""
+        tag, thread = chosen.get("tag"), chosen.get("thread")
+        asked = ItemQuery(
+            tags=check_tags([tag]) if tag is not None else (),
+            thread=parse_ref(thread).number if thread is not None else None,
+            author=check_agent(chosen["author"]) if "author" in chosen else None,
+            limit=200,
+        )
+        found: dict[int, str] = {}
+        while len(found) < MAX_CHOSEN:
+            page = await self._board.store.query(board, agent, asked)
+            found |= {item.number: item.id for item in page.items}
+            if page.cursor is None:
+                break
+            asked = replace(asked, cursor=page.cursor)
+        return dict(list(found.items())[:MAX_CHOSEN])
 
 
 def _hidden(figures: Statistics) -> int:
@@ -276,4 +324,5 @@ def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> wire.PruneAnswer:
         seq=outcomes[-1].seq if outcomes else None,
         policy=outcomes[-1].policy if outcomes else None,
         warning=outcomes[-1].warning if outcomes else "",
+        held=dict(outcomes[-1].held) if outcomes else {},
     )

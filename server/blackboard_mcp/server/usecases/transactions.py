@@ -28,6 +28,7 @@ from ..input.posts import (
     WATCHERS_INSTEAD,
     Id,
     PostFields,
+    WriteFields,
     check_addressed,
     check_agent,
     check_board,
@@ -36,6 +37,7 @@ from ..input.posts import (
 from ..limits.rates import size_of
 from ..text.lines import one_line
 from .blackboard import Blackboard, as_asked
+from .clearing import check_clearing, cleared
 from .conflicts import with_texts
 
 _MOST = 2**53
@@ -122,6 +124,12 @@ class Transactions:
         check_transaction(wanted)
         size = sum(size_of(write.text, write.metadata) for write in writes)
         self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack), size)
+        patterns = check_clearing(writes)
+        if patterns:
+            writes = writes[: len(writes) - len(patterns)]
+            # A repeated call is answered from what was kept: what the patterns named then is gone.
+            if once is None or await self._board.store.recall(name, agent, once) is None:
+                writes, wanted = await self._cleared(name, agent, list(writes), patterns, wanted)
         wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(name, writes)))
         look = self._board.looks.of(name, agent)
         try:
@@ -153,6 +161,25 @@ class Transactions:
             if fields.ttl_seconds is not None:
                 self._board.pruner.expect(fields.ttl_seconds)
         return done
+
+    async def _cleared(
+        self,
+        board: str,
+        agent: str,
+        writes: list[PostFields],
+        patterns: Sequence[WriteFields],
+        wanted: Transaction,
+    ) -> tuple[list[PostFields], Transaction]:
+        """Returns the writes with deletions in the place of patterns, and the transaction that reads the patterns.
+
+        So it fails if an entry appears under one, leaves or changes meanwhile.
+        """
+        store, reads = self._board.store, dict(wanted.reads)
+        for fields in patterns:
+            found, seq = await cleared(store, board, agent, fields, MAX_WRITES - len(writes))
+            writes += found
+            reads.setdefault(fields.key or "", Since(seq))
+        return writes, replace(wanted, reads=reads)
 
 
 def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]) -> DebateCall:

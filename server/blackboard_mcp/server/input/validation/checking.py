@@ -223,7 +223,7 @@ class Validation:
                     course.add((await self._store.query(board, agent, wanted)).items)
 
 
-_NEAREST = (Visibility.PRIVATE, Visibility.TEAM, Visibility.BOARD)
+_NEAREST = (Visibility.PRIVATE, Visibility.TEAM, Visibility.READERS, Visibility.BOARD)
 """Order in which a key's entries are looked up where the draft names no visibility."""
 
 
