@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server.cli.kit import METHODS
-from blackboard_mcp.storage.testing.kit import BoardStoreKit
-from blackboard_mcp.storage.testing.kit.capabilities import TESTS_OF
+from blackboard_mcp.storage.testing.kit import ArchiveIndexKit, BoardStoreKit
+from blackboard_mcp.storage.testing.kit.archive_index import IndexFixtures
+from blackboard_mcp.storage.testing.kit.capabilities import INDEX_TESTS_OF, TESTS_OF
 from blackboard_mcp.storage.testing.kit.fixtures import StoreFixtures
 from commands import refused, run
 
@@ -28,6 +29,23 @@ FORGETFUL = EXAMPLE + (
     "\n        return await super().rules('another', agent, path)\n"
 )
 OTHERS = """
+from dataclasses import replace
+
+from blackboard_mcp.storage.fts.index import FtsArchiveIndex
+
+
+class Words(FtsArchiveIndex):
+    @classmethod
+    async def open(cls, folder):
+        return cls(folder / "words")
+
+
+class Unfiltered(Words):
+    # Forgets who the author has to be.
+    async def search(self, query, *waiting):
+        return await super().search(replace(query, author=None), *waiting)
+
+
 class Nothing:
     pass
 
@@ -61,7 +79,7 @@ def there(tmp_path: Path) -> dict[str, str]:
 
 def checked(there: dict[str, str], path: str, *only: str, status: int = 0) -> dict[str, dict[str, Any]]:
     """Runs the kit, and returns what it says, by capability."""
-    words = [word for name in only for word in ("--only", name)]
+    words = [word for name in only for word in (("--only", name) if name in TESTS_OF else (name,))]
     done = run(there, "kit", "--json", *words, path)
     assert (done.returncode, done.stderr) == (status, ""), done
     answer = json.loads(done.stdout)
@@ -142,5 +160,19 @@ def test_without_pytest_the_command_says_what_to_install(
 
 
 def test_every_class_of_the_kit_shows_one_capability() -> None:
-    named = [name for classes in TESTS_OF.values() for name in classes.split()]
-    assert sorted(named) == sorted(c.__name__ for c in BoardStoreKit.__bases__ if c is not StoreFixtures)
+    for tests_of, kit in ((TESTS_OF, BoardStoreKit), (INDEX_TESTS_OF, ArchiveIndexKit)):
+        named = [name for classes in tests_of.values() for name in classes.split()]
+        shown = {c.__name__ for c in kit.__bases__} - {StoreFixtures.__name__, IndexFixtures.__name__}
+        assert sorted(named) == sorted(shown)
+
+
+def test_an_index_is_checked_too_and_a_broken_one_is_told(there: dict[str, str]) -> None:
+    found = checked(there, "no_stores:Words", "--archive")
+    assert {name: each["result"] for name, each in found.items()} == dict.fromkeys(
+        (METHODS, *INDEX_TESTS_OF), "passed"
+    )
+    done = run(there, "kit", "--archive", "no_stores:Unfiltered")
+    assert done.returncode == 1
+    results = dict(line.split("\t")[:2] for line in done.stdout.splitlines() if "\t" in line)
+    assert {name for name, result in results.items() if result == "failed"} == {"filters", "waiting"}
+    assert "\nfilters: test_filters_apply (archive_index.py:" in done.stdout

@@ -1,4 +1,4 @@
-"""The command `kit`: runs the conformance kit on a board store of the operator's own."""
+"""The command `kit`: runs the conformance kit on a board store or an archive index of the operator's own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
+from blackboard_mcp.protocols.archive import ArchiveIndex
 from blackboard_mcp.protocols.clock import SystemClock
+from blackboard_mcp.protocols.store import BoardStore
 
-from ..plugins.engines import lacking, open_unchecked
+from ..plugins.engines import lacking, missing, open_archive, open_store
 from ..plugins.loading import CLASS
 from .output import GOOD, Part, as_json, line, table
 from .progress import Step, progress
@@ -25,14 +27,23 @@ _LISTED: Final = 3
 """The most failures of a capability that are listed."""
 _WIDTH: Final = 200
 _NEEDED = ("pytest", "pytest_asyncio")
-_FILE: Final = """\
-from blackboard_mcp.server.plugins.engines import open_unchecked
+_STORE: Final = """\
+from blackboard_mcp.server.plugins.engines import open_store
 from blackboard_mcp.storage.testing.kit import BoardStoreKit
 
 
 class TestStore(BoardStoreKit):
     async def open_store(self, folder, clock):
-        return await open_unchecked({path!r}, folder, clock)
+        return await open_store({path!r}, folder, clock, whole=False)
+"""
+_INDEX: Final = """\
+from blackboard_mcp.server.plugins.engines import open_archive
+from blackboard_mcp.storage.testing.kit import ArchiveIndexKit
+
+
+class TestIndex(ArchiveIndexKit):
+    async def open_index(self, folder):
+        return await open_archive({path!r}, folder, whole=False)
 """
 _OPTIONS: Final = {
     "asyncio_mode": "auto",
@@ -44,7 +55,8 @@ _OPTIONS: Final = {
 class Report:
     """A plugin of pytest: chooses the tests, and collects their results by capability."""
 
-    def __init__(self, only: Sequence[str], stack: ExitStack) -> None:
+    def __init__(self, archive: bool, only: Sequence[str], stack: ExitStack) -> None:
+        self._archive = archive
         self._only = only
         self._stack = stack
         self._step: Step = lambda step: None
@@ -59,12 +71,11 @@ class Report:
             self.broken = str(report.longrepr)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        from blackboard_mcp.storage.testing.kit.capabilities import TESTS_OF
-
-        named = {tests: name for name, classes in TESTS_OF.items() for tests in classes.split()}
+        tests_of = _tests_of(self._archive)
+        named = {tests: name for name, classes in tests_of.items() for tests in classes.split()}
         self.counts = {
             name: {"passed": 0, "failed": 0, "skipped": 0}
-            for name in TESTS_OF
+            for name in tests_of
             if not self._only or name in self._only
         }
         for item in items:
@@ -96,14 +107,15 @@ class Report:
 @click.option(
     "--only", metavar="NAME", multiple=True, help="Check this capability alone; may be given several times."
 )
+@click.option("--archive", is_flag=True, help="Check an archive index in place of a board store.")
 @click.option("--json", "json_", is_flag=True, help="JSON instead of a table, with all failures.")
 @click.argument("path", metavar="module:Class")
-def kit(path: str, only: tuple[str, ...], json_: bool) -> None:
+def kit(path: str, only: tuple[str, ...], archive: bool, json_: bool) -> None:
     """Check a board store of your own: say of each capability whether the store keeps its contract.
 
-    The class is imported and run, as `serve --store` does it, in a folder of its own. All of it takes some minutes.
-    Exit code 0: the store keeps the contract; 1: it does not. A capability that a store may leave out, and leaves out,
-    is told as not offered.
+    The class is imported and run, as `serve --store` does it, in a folder of its own. All of it takes some minutes,
+    and of an archive index some seconds. Exit code 0: the class keeps the contract; 1: it does not. A capability that
+    it may leave out, and leaves out, is told as not offered.
     """
     if not CLASS.match(path):
         raise click.BadParameter("must be of the form package.module:Class", param_hint="module:Class")
@@ -113,12 +125,12 @@ def kit(path: str, only: tuple[str, ...], json_: bool) -> None:
         )
     with TemporaryDirectory(prefix="blackboard-kit-", ignore_cleanup_errors=True) as folder:
         (first := Path(folder, "first")).mkdir()
-        lacks = asyncio.run(_lacks(path, first))
-        report = _run(path, Path(folder), only)
+        lacks = asyncio.run(_lacks(path, first, archive))
+        report = _run(path, Path(folder), archive, only)
     facts = list(_facts(report, lacks))
     sound = all(fact["result"] != "failed" for fact in facts)
     if json_:
-        as_json({"store": path, "conforms": sound, "capabilities": facts})
+        as_json({"archive" if archive else "store": path, "conforms": sound, "capabilities": facts})
     else:
         table(("capability", "result", "tests"), [_row(fact) for fact in facts])
         for fact in facts:
@@ -130,20 +142,32 @@ def kit(path: str, only: tuple[str, ...], json_: bool) -> None:
         raise SystemExit(1)
 
 
-async def _lacks(path: str, folder: Path) -> list[str]:
-    """Opens the store once, and returns the methods that it lacks.
+def _tests_of(archive: bool) -> dict[str, str]:
+    """Returns the names of test classes by capability."""
+    from blackboard_mcp.storage.testing.kit.capabilities import INDEX_TESTS_OF, TESTS_OF
+
+    return INDEX_TESTS_OF if archive else TESTS_OF
+
+
+async def _lacks(path: str, folder: Path, archive: bool) -> list[str]:
+    """Opens the class once, and returns the methods that it lacks.
 
     Raises:
         InvalidInput: it cannot be loaded or opened.
     """
-    store = await open_unchecked(path, folder, SystemClock())
-    lacks = lacking(store)
+    opened: BoardStore | ArchiveIndex
+    if archive:
+        opened = await open_archive(path, folder, whole=False)
+        lacks = missing(opened, ArchiveIndex)
+    else:
+        opened = await open_store(path, folder, SystemClock(), whole=False)
+        lacks = lacking(opened)
     if "close" not in lacks:
-        await store.close()
+        await opened.close()
     return lacks
 
 
-def _run(path: str, folder: Path, only: Sequence[str]) -> Report:
+def _run(path: str, folder: Path, archive: bool, only: Sequence[str]) -> Report:
     """Runs the kit's tests in a folder, without any setting, plugin or conftest.py of the caller's.
 
     Raises:
@@ -153,21 +177,23 @@ def _run(path: str, folder: Path, only: Sequence[str]) -> Report:
 
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
-    for name, text in (("test_store.py", _FILE.format(path=path)), ("pytest.ini", "[pytest]\n")):
+    for name, text in (
+        ("test_it.py", (_INDEX if archive else _STORE).format(path=path)),
+        ("pytest.ini", "[pytest]\n"),
+    ):
         (folder / name).write_text(text, "utf-8")
     words = ["-c", folder / "pytest.ini", "--rootdir", folder, "--basetemp", folder / "tests"]
     words += ["--noconftest", "--import-mode=importlib", "-p", "pytest_asyncio.plugin"]
     words += [word for plugin in ("terminal", "cacheprovider") for word in ("-p", f"no:{plugin}")]
     words += [word for option in _OPTIONS.items() for word in ("-o", "=".join(option))]
     with ExitStack() as stack:
-        report = Report(only, stack)
-        ended = pytest.main([*map(str, words), str(folder / "test_store.py")], plugins=[report])
+        report = Report(archive, only, stack)
+        ended = pytest.main([*map(str, words), str(folder / "test_it.py")], plugins=[report])
     if ended == pytest.ExitCode.INTERRUPTED and not report.broken:
         raise SystemExit(130)
     if unknown := set(only) - report.counts.keys():
-        from blackboard_mcp.storage.testing.kit.capabilities import TESTS_OF
-
-        raise click.ClickException(f"no capability '{min(unknown)}'; there are: {', '.join(TESTS_OF)}")
+        there = ", ".join(_tests_of(archive))
+        raise click.ClickException(f"no capability '{min(unknown)}'; there are: {there}")
     if report.broken or not report.counts:
         raise click.ClickException(f"the kit did not run: {_brief(report.broken)}")
     return report
@@ -175,7 +201,7 @@ def _run(path: str, folder: Path, only: Sequence[str]) -> Report:
 
 def _facts(report: Report, lacks: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yields the result of each capability, the methods first."""
-    failures = [{"test": METHODS, "error": f"the store lacks {', '.join(lacks)}"}] if lacks else []
+    failures = [{"test": METHODS, "error": f"it lacks {', '.join(lacks)}"}] if lacks else []
     yield _fact(METHODS, {"passed": int(not lacks), "failed": int(bool(lacks)), "skipped": 0}, failures)
     for name, counts in report.counts.items():
         yield _fact(name, counts, report.failures[name])

@@ -20,27 +20,22 @@ _NAMED = 8
 """The most missing methods that an error names."""
 
 
-async def open_store(path: str, folder: Path, clock: Clock) -> BoardStore:
-    """Opens the board store of the class at `package.module:Class`.
+async def open_store(path: str, folder: Path, clock: Clock, *, whole: bool = True) -> BoardStore:
+    """Opens the board store of the class at `package.module:Class`; without `whole` it may lack methods.
 
     Raises:
         InvalidInput: it cannot be loaded or opened, or has not all methods of a board store.
         BlackboardError: whatever of ours the class raised.
     """
-    store = await open_unchecked(path, folder, clock)
-    _check(
-        lacking(store), _before(path), f"a board store; `blackboard-mcp kit {path}` says what each has to do"
-    )
-    return store
+    before = f"store '{path}': "
+    store = await _opened(path, before, _STORE, folder, clock=clock)
+    if whole:
+        _check(lacking(store), before, f"a board store; `blackboard-mcp kit {path}` says what each has to do")
+    return cast(BoardStore, store)
 
 
-async def open_unchecked(path: str, folder: Path, clock: Clock) -> BoardStore:
-    """Does the same as `open_store`, but takes a store that lacks methods."""
-    return cast(BoardStore, await _opened(path, _before(path), _STORE, folder, clock=clock))
-
-
-async def open_archive(path: str, folder: Path) -> ArchiveIndex:
-    """Opens the archive index of the class at `package.module:Class`.
+async def open_archive(path: str, folder: Path, *, whole: bool = True) -> ArchiveIndex:
+    """Opens the archive index of the class at `package.module:Class`; without `whole` it may lack methods.
 
     Raises:
         InvalidInput: it cannot be loaded or opened, or has not all methods of an index.
@@ -48,11 +43,9 @@ async def open_archive(path: str, folder: Path) -> ArchiveIndex:
     """
     before = f"archive '{path}': "
     index = await _opened(path, before, _ARCHIVE, folder)
-    _check(
-        missing(index, ArchiveIndex),
-        before,
-        "an archive index; protocols/archive.py says what each has to do",
-    )
+    if whole:
+        what = f"an archive index; `blackboard-mcp kit --archive {path}` says what each has to do"
+        _check(missing(index, ArchiveIndex), before, what)
     return cast(ArchiveIndex, index)
 
 
@@ -66,10 +59,6 @@ def missing(found: object, contract: type) -> list[str]:
     """Returns the methods of a protocol that an object lacks."""
     names = sorted(set(dir(contract)) - set(dir(Protocol)))
     return [name for name in names if not name.startswith("_") and not callable(getattr(found, name, None))]
-
-
-def _before(path: str) -> str:
-    return f"store '{path}': "
 
 
 def _check(lacks: list[str], before: str, what: str) -> None:

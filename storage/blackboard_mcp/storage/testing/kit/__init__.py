@@ -1,4 +1,5 @@
-"""The conformance kit, which every board store must pass. A backend's test class derives from `BoardStoreKit`."""
+"""The conformance kits: tests of a store derive from `BoardStoreKit`, those of an index from `ArchiveIndexKit`."""
 
+from .archive_index import ArchiveIndexKit as ArchiveIndexKit
 from .board_store import BoardStoreKit as BoardStoreKit
 from .fixtures import CAPABILITIES as CAPABILITIES

@@ -1,4 +1,4 @@
-"""The capabilities of a board store, each with the classes of the kit that test it."""
+"""The capabilities of board stores and of archive indexes, each with the classes of the kit that test it."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ TESTS_OF: Final[dict[str, str]] = {
     "two-handles": "HandleTests",
 }
 """Names of test classes by capability. The last four are optional: a store without one is skipped by its tests."""
+
+INDEX_TESTS_OF: Final[dict[str, str]] = {
+    "documents": "IndexDocumentTests",
+    "search": "IndexSearchTests",
+    "filters": "IndexFilterTests",
+    "waiting": "IndexWaitingTests",
+    "lives": "IndexLifeTests",
+    "sums": "IndexSummingTests",
+    "durability": "IndexDurabilityTests",
+}
+"""Names of test classes by capability of an index. The last two are optional."""
