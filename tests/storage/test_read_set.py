@@ -122,7 +122,9 @@ def test_a_transaction_costs_the_same_on_a_board_twenty_times_as_large(at: Table
     large, _ = ways(at, reads())
     assert large <= small * 1.5 + 5
     assert len(told) >= len(LOOKING)
-    assert not [way for way in told if way.startswith("SCAN") and "VIRTUAL TABLE" not in way], told
+    # Read rules and their marks are few, whatever the board has.
+    few = ("VIRTUAL TABLE", "CONSTANT ROW", "SCAN kept")
+    assert not [way for way in told if way.startswith("SCAN") and not any(word in way for word in few)], told
 
 
 def test_what_was_read_long_ago_costs_no_more_the_longer_the_log_grew_since(

@@ -553,10 +553,16 @@ async def test_I25_what_a_read_rule_keeps_changes_no_answer_to_who_is_no_reader(
     assert leaks(bare, await play(tmp_path / "full", boards.MODERN, prober, ("readers",))) == []
 
 
+def _indexed(text: str) -> str:
+    """A statement without what only brings it to an index."""
+    return re.sub(r"\bowner IN \(SELECT '' .*? FROM kept_mark\) AND ", "", text)
+
+
 def _asks_nobody(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         for name in names:
             text = rows._statements()[name]
+            text = _indexed(text)
             opened = re.sub(r"\bowner IN \('', (\?\d), .*?\), \?\d\)\)", r"owner = owner AND \1 = \1", text)
             assert opened != text
             patch.setitem(rows._statements(), name, opened)
@@ -601,6 +607,7 @@ def _forgets_rules(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         for name in names:
             text = rows._statements()[name]
+            text = _indexed(text)
             opened = re.sub(r"owner GLOB 'read:\*' AND \(", "owner GLOB 'read:*' AND (1 OR ", text)
             assert opened != text
             patch.setitem(rows._statements(), name, opened)

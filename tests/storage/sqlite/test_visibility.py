@@ -26,7 +26,7 @@ SEEN = {
     *("spreading", "held", "protected", "figure", "outbox", "key_part"),
 }
 """Tables of which an agent may see a part."""
-WORDS = re.compile(r"\b(VISIBLE|PUBLIC|SHARED)\(")
+WORDS = re.compile(r"\b(VISIBLE|FOUND|PUBLIC|SHARED)\(")
 WITHOUT: dict[str, set[str]] = {
     "asked of items that were found for the agent, or that debates are about, which everybody sees": {
         *("versions", "version_now", "version_list", "obligations_of_debates", "obligations_of_item"),

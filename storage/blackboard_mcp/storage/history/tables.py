@@ -514,6 +514,7 @@ TABLES: tuple[Table, ...] = (
     Table("read_rules", ColumnRole.INSTALLATION),
     Table("rule_reader", ColumnRole.INSTALLATION),
     Table("shown_role", ColumnRole.INSTALLATION),
+    Table("kept_mark", ColumnRole.INSTALLATION),
     Table("agent_trust", ColumnRole.INSTALLATION),
     Table("token", ColumnRole.INSTALLATION),
     Table("lease", ColumnRole.INSTALLATION),

@@ -6,6 +6,7 @@ author. A table with `owner` has `board` too. Statements use these words, which 
 are loaded:
 
 * `VISIBLE(owner, ?n)`: the agent ?n may see it; '' stands for an agent who sees only what everybody sees.
+* `FOUND(owner, ?n)`: the same, in a form by which an index with `owner` before the key is searched.
 * `PUBLIC(owner)`, `HIDDEN(owner)`: everybody may see it; not everybody may.
 * `SHARED(one, other)`: whoever sees the item of `other` sees that of `one`, even if agents change owners.
 * `NEAREST(owner, ?n)`: an order: what others wrote for readers whose company they are not in first, then items for
@@ -29,6 +30,10 @@ _KEPT = (
     r" WHERE acting.place = BOARD OF \1 AND acting.who = \2))))"
 )
 _WORDS = {
+    re.compile(rf"\bFOUND\({_COLUMN}, {_AGENT}\)"): (
+        rf"\1 IN (SELECT '' UNION ALL SELECT \2 UNION ALL SELECT {_TEAM} UNION ALL SELECT mark FROM kept_mark)"  # noqa: S608 - words of ours
+        r" AND VISIBLE(\1, \2)"
+    ),
     re.compile(rf"\bVISIBLE\({_COLUMN}, {_AGENT}\)"): (
         rf"(\1 IN ('', \2, {_TEAM}) OR \1 GLOB '{READ}*' AND {_KEPT})"
     ),

@@ -22,7 +22,7 @@ from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.keys import Glob, compile_glob, glob_prefix
 from blackboard_mcp.protocols.values import dataclass
 
-from ..access.visibility import TIMES, expanded
+from ..access.visibility import expanded
 from ..ledger.rows import Steps, dumps, sql
 
 _FEW = 2_000
@@ -141,9 +141,9 @@ def _range(
     if conditions.zone is Zone.WORKING:
         source = "item INDEXED BY item_live_key WHERE item.board = ? AND zone = 'working' AND key IS NOT NULL"
     else:
-        seen = expanded("VISIBLE(item.owner, ?)")
+        seen = expanded("FOUND(item.owner, ?)")
         source = f"item INDEXED BY item_key WHERE item.board = ? AND {seen} AND key IS NOT NULL"
-        bound += [agent] * TIMES
+        bound += [agent] * seen.count("?")
     if "*" not in key:
         source += " AND key = ?"
         bound.append(key)

@@ -16,4 +16,4 @@ SELECT count(*) FROM (
 -- Counts the entries with a key in a range that an agent may see, up to ?5.
 SELECT count(*) FROM (
     SELECT 1 FROM item INDEXED BY item_key
-    WHERE board = ?1 AND VISIBLE(owner, ?4) AND key IS NOT NULL AND key >= ?2 AND key < ?3 LIMIT ?5);
+    WHERE board = ?1 AND FOUND(owner, ?4) AND key IS NOT NULL AND key >= ?2 AND key < ?3 LIMIT ?5);

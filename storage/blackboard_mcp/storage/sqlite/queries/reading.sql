@@ -24,7 +24,7 @@ WHERE VISIBLE(i.owner, ?3) AND (i.version = asked OR v.version IS NOT NULL);
 -- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before the
 -- team's, own private ones last.
 SELECT ITEM_ROW
-FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3)
+FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND FOUND(owner, ?3)
 ORDER BY deleted DESC, NEAREST(owner, ?3);
 
 -- name: versions
@@ -79,7 +79,7 @@ ORDER BY importance DESC, seq DESC LIMIT ?3;
 -- name: own_notes
 -- The count and tokens of items of working memory that an agent sees and not everybody does.
 SELECT count(*), coalesce(sum(tokens), 0) FROM item INDEXED BY item_private
-WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner) AND VISIBLE(owner, ?2);
+WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner) AND FOUND(owner, ?2);
 
 -- name: thread_members
 -- Items of a thread in working memory.
@@ -122,7 +122,7 @@ WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND VISIBLE
 -- name: status_counts
 -- The items that an agent may see, counted by zone, type and status, with tokens.
 SELECT zone, type, status, sum(items), sum(tokens) FROM figure
-WHERE board = ?1 AND VISIBLE(owner, ?2)
+WHERE board = ?1 AND FOUND(owner, ?2)
 GROUP BY zone, type, status ORDER BY zone, type, status;
 
 -- name: tags_of_board
