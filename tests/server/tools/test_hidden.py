@@ -345,6 +345,7 @@ def drivers(world: World) -> dict[str, list[Args]]:
         ],
         "post": [
             {"text": "reply", "edges": {"supports": [unseen]}},
+            {"text": "in it", "thread": unseen},
             {"id": unseen, "status": "RESOLVED"},
             {"id": other, "text": "over it"},
             {"text": "mine", "key": "shared:entry", "expected_version": 1},
