@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.server.cli.kit import METHODS
+from blackboard_mcp.server.demo.process import environment
 from blackboard_mcp.storage.testing.kit import ArchiveIndexKit, BoardStoreKit
 from blackboard_mcp.storage.testing.kit.archive_index import IndexFixtures
 from blackboard_mcp.storage.testing.kit.capabilities import INDEX_TESTS_OF, TESTS_OF
 from blackboard_mcp.storage.testing.kit.fixtures import StoreFixtures
-from commands import refused, run
+from commands import PROGRAM, refused, run
+from patience import PATIENCE, until
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 EXAMPLE = (EXAMPLES / "mirrored_store.py").read_text("utf-8")
@@ -29,9 +33,12 @@ FORGETFUL = EXAMPLE + (
     "\n        return await super().rules('another', agent, path)\n"
 )
 OTHERS = """
+import os
 from dataclasses import replace
+from pathlib import Path
 
 from blackboard_mcp.storage.fts.index import FtsArchiveIndex
+from blackboard_mcp.storage.memory import open_memory_store
 
 
 class Words(FtsArchiveIndex):
@@ -44,6 +51,14 @@ class Unfiltered(Words):
     # Forgets who the author has to be.
     async def search(self, query, *waiting):
         return await super().search(replace(query, author=None), *waiting)
+
+
+class Telling:
+    @classmethod
+    async def open(cls, folder, *, clock):
+        if folder.name != "first":
+            Path(os.environ["TOLD"]).touch()
+        return await open_memory_store(clock=clock)
 
 
 class Nothing:
@@ -145,6 +160,25 @@ def test_a_path_of_another_form_and_an_unknown_capability_are_refused(there: dic
     done = run(there, "kit", "--only", "nope", MEMORY)
     assert done.returncode == 1
     assert "no capability 'nope'; there are: posting, versions" in done.stderr
+
+
+def test_an_interrupt_ends_it_without_a_word_and_without_a_trace(
+    there: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    there |= {"TOLD": str(tmp_path / "told"), "TMPDIR": str(tmp_path / "tmp")}
+    process = subprocess.Popen(
+        [*PROGRAM, "kit", "no_stores:Telling"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment() | there,
+    )
+    until((tmp_path / "told").exists)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=PATIENCE)[0] == ""
+    assert process.returncode == 130
+    assert list((tmp_path / "tmp").glob("blackboard-kit-*")) == []
 
 
 def test_without_pytest_the_command_says_what_to_install(

@@ -57,7 +57,7 @@ class Report:
 
     def __init__(self, archive: bool, only: Sequence[str], stack: ExitStack) -> None:
         self._archive = archive
-        self._only = only
+        self.only = only
         self._stack = stack
         self._step: Step = lambda step: None
         self._capability_of: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Report:
         self.counts = {
             name: {"passed": 0, "failed": 0, "skipped": 0}
             for name in tests_of
-            if not self._only or name in self._only
+            if not self.only or name in self.only
         }
         for item in items:
             owner = next(c for c in item.cls.__mro__ if item.originalname in vars(c))
@@ -102,6 +102,11 @@ class Report:
         if report.when == "teardown":
             self._step(1)
 
+    def pytest_keyboard_interrupt(self) -> None:
+        """Ends the process, because pytest cannot close a store in the middle of a call."""
+        self._stack.close()
+        os._exit(130)
+
 
 @click.command()
 @click.option(
@@ -123,10 +128,14 @@ def kit(path: str, only: tuple[str, ...], archive: bool, json_: bool) -> None:
         raise click.ClickException(
             "the kit needs pytest and pytest-asyncio: pip install 'blackboard-mcp[kit]'. `serve` needs neither"
         )
-    with TemporaryDirectory(prefix="blackboard-kit-", ignore_cleanup_errors=True) as folder:
-        (first := Path(folder, "first")).mkdir()
+    with ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(TemporaryDirectory(prefix="blackboard-kit-", ignore_cleanup_errors=True))
+        )
+        (first := folder / "first").mkdir()
         lacks = asyncio.run(_lacks(path, first, archive))
-        report = _run(path, Path(folder), archive, only)
+        report = Report(archive, only, stack)
+        _run(path, folder, archive, report)
     facts = list(_facts(report, lacks))
     sound = all(fact["result"] != "failed" for fact in facts)
     if json_:
@@ -167,7 +176,7 @@ async def _lacks(path: str, folder: Path, archive: bool) -> list[str]:
     return lacks
 
 
-def _run(path: str, folder: Path, archive: bool, only: Sequence[str]) -> Report:
+def _run(path: str, folder: Path, archive: bool, report: Report) -> None:
     """Runs the kit's tests in a folder, without any setting, plugin or conftest.py of the caller's.
 
     Raises:
@@ -186,17 +195,12 @@ def _run(path: str, folder: Path, archive: bool, only: Sequence[str]) -> Report:
     words += ["--noconftest", "--import-mode=importlib", "-p", "pytest_asyncio.plugin"]
     words += [word for plugin in ("terminal", "cacheprovider") for word in ("-p", f"no:{plugin}")]
     words += [word for option in _OPTIONS.items() for word in ("-o", "=".join(option))]
-    with ExitStack() as stack:
-        report = Report(archive, only, stack)
-        ended = pytest.main([*map(str, words), str(folder / "test_it.py")], plugins=[report])
-    if ended == pytest.ExitCode.INTERRUPTED and not report.broken:
-        raise SystemExit(130)
-    if unknown := set(only) - report.counts.keys():
+    pytest.main([*map(str, words), str(folder / "test_it.py")], plugins=[report])
+    if unknown := set(report.only) - report.counts.keys():
         there = ", ".join(_tests_of(archive))
         raise click.ClickException(f"no capability '{min(unknown)}'; there are: {there}")
     if report.broken or not report.counts:
         raise click.ClickException(f"the kit did not run: {_brief(report.broken)}")
-    return report
 
 
 def _facts(report: Report, lacks: Sequence[str]) -> Iterator[dict[str, Any]]:
