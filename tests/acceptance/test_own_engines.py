@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.server.demo.process import http_clients, http_server, stdio_clients
@@ -124,6 +125,9 @@ async def test_a_store_that_is_none_of_ours_serves_every_set_of_tools(
         connect = http_clients(served.url)
         async with connect("ann") as ann, connect("bob") as bob:
             await argued(ann, bob)
+            health = served.url.removesuffix("/mcp") + "/healthz"
+            async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
+                assert (await http.get(health)).status_code == 200
             await call(ann, "artifact_write", path="a.md", content="one")
             await call(ann, "plan", items=[{"title": "mend the pump"}])
             assert "mend the pump" in await say(bob, "claim")
