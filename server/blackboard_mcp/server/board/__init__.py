@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from .blocking import Runner, blocking
 from .client import BoardClient
 from .groups import Worker
 from .hooks import Callback, Hook, OnError
 from .items import Post, Query
 from .local import Board
+from .models import Entry, ModelEntries
 from .streams import EventQueue, EventStream
 from .surface import BoardAccess
 from .transactions import Transaction
@@ -16,12 +18,16 @@ __all__ = [
     "BoardAccess",
     "BoardClient",
     "Callback",
+    "Entry",
     "EventQueue",
     "EventStream",
     "Hook",
+    "ModelEntries",
     "OnError",
     "Post",
     "Query",
+    "Runner",
     "Transaction",
     "Worker",
+    "blocking",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.debates import Outcome
+from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.wire import DebateAnswer, WatchesAnswer
 
 from .calls import Calls
@@ -63,7 +65,13 @@ class Debates(Calls):
         return await self._debate("concede", id, idempotency_key, reason=reason or None, to=to)
 
     async def decide(
-        self, id: str, reason: str, *, outcome: str, to: str | None = None, idempotency_key: str | None = None
+        self,
+        id: str,
+        reason: str,
+        *,
+        outcome: OutcomeName | Outcome,
+        to: str | None = None,
+        idempotency_key: str | None = None,
     ) -> DebateAnswer:
         """Decides that the item `stands`, `falls`, or is `amended`; the item `to` replaces it in the last two cases.
 
@@ -76,7 +84,7 @@ class Debates(Calls):
         return await self._debate("decide", id, idempotency_key, **more)
 
     async def confirm(
-        self, id: str, *, outcome: str | None = None, idempotency_key: str | None = None
+        self, id: str, *, outcome: OutcomeName | Outcome | None = None, idempotency_key: str | None = None
     ) -> DebateAnswer:
         """Confirms another owner's decision; with `outcome` only if the decision had this outcome.
 

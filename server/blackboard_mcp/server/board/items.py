@@ -9,6 +9,15 @@ from typing import Any, TypedDict
 
 from blackboard_mcp.protocols.board import AgentInfo
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.items import EdgeKind, ItemType, Status, Visibility
+from blackboard_mcp.protocols.literals import (
+    EdgeName,
+    PostTypeName,
+    StatusName,
+    TypeName,
+    VisibilityName,
+    ZoneName,
+)
 from blackboard_mcp.protocols.wire import (
     BoardsAnswer,
     EventsAnswer,
@@ -29,7 +38,7 @@ PAGE = 200
 _READ = 100
 _AGENTS = TypeAdapter(list[AgentInfo])
 
-Edges = Mapping[str, Sequence[str]]
+Edges = Mapping[EdgeName | EdgeKind, Sequence[str]]
 """Ids of items by the kind of edge, such as `{"supports": ["F-1"]}`."""
 
 
@@ -37,15 +46,15 @@ class Post(TypedDict, total=False):
     """One post of a batch: the arguments of `post` by name. In `edges`, `$1` means the batch's first item."""
 
     text: str
-    type: str
+    type: PostTypeName
     importance: int
     tags: list[str]
-    edges: dict[str, list[str]]
+    edges: dict[EdgeName, list[str]]
     key: str
     expected_version: int
     id: str
-    status: str
-    visibility: str
+    status: StatusName
+    visibility: VisibilityName
     ttl_seconds: float
     metadata: dict[str, Any]
     agree: list[str]
@@ -93,15 +102,15 @@ class Items(Calls):
         self,
         text: str | None = None,
         *,
-        type: str | None = None,
+        type: PostTypeName | ItemType | None = None,
         importance: int | None = None,
         tags: Sequence[str] | None = None,
         edges: Edges | None = None,
         key: str | None = None,
         expected_version: int | None = None,
         id: str | None = None,
-        status: str | None = None,
-        visibility: str | None = None,
+        status: StatusName | Status | None = None,
+        visibility: VisibilityName | Visibility | None = None,
         ttl_seconds: float | None = None,
         metadata: Mapping[str, Any] | None = None,
         agree: Sequence[str] | None = None,
@@ -144,7 +153,7 @@ class Items(Calls):
         self,
         posts: Iterable[Post],
         *,
-        type: str | None = None,
+        type: PostTypeName | ItemType | None = None,
         tags: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         thread: str | None = None,
@@ -268,15 +277,15 @@ class Items(Calls):
         self,
         text: str | None = None,
         *,
-        type: str | None = None,
+        type: TypeName | ItemType | None = None,
         key: str | None = None,
         tags: Sequence[str] | None = None,
         any_tags: Sequence[str] | None = None,
         no_tags: Sequence[str] | None = None,
         author: str | None = None,
-        status: str | None = None,
+        status: StatusName | Status | None = None,
         thread: str | None = None,
-        zone: str | None = None,
+        zone: ZoneName | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
         page: int = PAGE,
@@ -312,7 +321,7 @@ class Items(Calls):
         self,
         text: str | None = None,
         *,
-        type: str | None = None,
+        type: TypeName | ItemType | None = None,
         tags: Sequence[str] | None = None,
         author: str | None = None,
         thread: str | None = None,

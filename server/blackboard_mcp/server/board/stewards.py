@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.literals import LifecycleName
 from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, PruneAnswer
 
 from .calls import Calls
@@ -53,7 +55,7 @@ class Stewards(Calls):
         *,
         title: str | None = None,
         parent: str | None = None,
-        lifecycle: str | None = None,
+        lifecycle: LifecycleName | Lifecycle | None = None,
         settings: Mapping[str, Any] | None = None,
         members: Mapping[str, str | None] | None = None,
         idempotency_key: str | None = None,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.literals import PostTypeName
+
 from .asking import Asks
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
 from .items import Items
+from .models import M, ModelEntries
 from .participants import Participates
 from .rules import KeepsRules
 from .runs import TakesTurns
@@ -36,3 +42,20 @@ class BoardAccess(
     far. All answers are frozen values. Errors are those of `blackboard_mcp.protocols.errors`; a call that
     raises one changed nothing. A cancelled call has applied either as a whole or not at all.
     """
+
+    def models(
+        self,
+        model: type[M],
+        key: Callable[[M], str],
+        *,
+        pattern: str,
+        type: PostTypeName | ItemType = "FACT",
+    ) -> ModelEntries[M]:
+        """Returns the entries that hold a pydantic model: `board.models(Sample, key_of, pattern="sample:*")`.
+
+        `key` makes the key of each, under the glob `pattern`; new entries are of `type`.
+
+        Raises:
+            InvalidInput: the pattern is not a glob of keys.
+        """
+        return ModelEntries(self, model, key, pattern, type)

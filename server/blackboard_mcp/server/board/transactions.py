@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from blackboard_mcp.protocols.debates import DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.keys import check_glob, check_key
+from blackboard_mcp.protocols.literals import DebateCallName, OutcomeName
 from blackboard_mcp.protocols.wire import ItemsAnswer, TransactionAnswer, WireItem
 
 from .calls import Calls
@@ -136,13 +138,13 @@ class Transaction:
 
     def debate(
         self,
-        op: str,
+        op: DebateCallName | DebateOp,
         id: str,
         *,
         reason: str = "",
         watchers: Sequence[str] = (),
         approve: bool | None = None,
-        outcome: str | None = None,
+        outcome: OutcomeName | Outcome | None = None,
         to: str | None = None,
     ) -> None:
         """Makes one call in the debate about an item; `op` is one of the debate tool's, except `status`."""

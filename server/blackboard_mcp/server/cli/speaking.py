@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, parse_ref
+from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.topics import is_topic
 
 from .commands import act
@@ -103,12 +104,14 @@ async def acknowledge(board: BoardAccess, item: str, reason: str) -> BaseModel:
 @act(
     "debated",
     _item,
-    click.argument("outcome", type=click.Choice(["stands", "falls", "amended"])),
+    click.argument("outcome", type=click.Choice(get_args(OutcomeName))),
     click.argument("reason"),
     click.option("--to", metavar="ID", help="With amended or falls: the item that takes its place."),
     example='blackboard-mcp decide H-1 falls "the second log settles it"',
 )
-async def decide(board: BoardAccess, item: str, outcome: str, reason: str, to: str | None) -> BaseModel:
+async def decide(
+    board: BoardAccess, item: str, outcome: OutcomeName, reason: str, to: str | None
+) -> BaseModel:
     """Decide the debate on the item ID, and say why; what a critic decides waits for another to confirm it."""
     return await board.decide(item, reason, outcome=outcome, to=to)
 

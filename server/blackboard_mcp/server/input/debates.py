@@ -6,20 +6,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.literals import DebateCallName
 
-DebateOp = Literal[
-    "open",
-    "acknowledge",
-    "concede",
-    "withdraw",
-    "vote",
-    "decide",
-    "confirm",
-    "status",
-    "watch",
-    "unwatch",
-]
-OutcomeName = Literal["stands", "falls", "amended"]
+DebateOp = Literal[DebateCallName, "status"]
 
 _GOES_WITH = {
     "watchers": ("open",),

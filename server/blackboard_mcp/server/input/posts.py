@@ -7,8 +7,9 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, get_args
 
+from blackboard_mcp.protocols import literals
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.adding import Addition
 from blackboard_mcp.protocols.agreements import Ask
@@ -32,6 +33,8 @@ from blackboard_mcp.protocols.items import (
     parse_ref,
 )
 from blackboard_mcp.protocols.keys import MAX_KEY, check_key
+from blackboard_mcp.protocols.literals import EdgeName, TypeName
+from blackboard_mcp.protocols.literals import PostTypeName as PostType
 from blackboard_mcp.protocols.names import MAX_NAME, check_name, is_reserved
 from blackboard_mcp.protocols.tokens import Tokenizer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -65,16 +68,6 @@ Id = Annotated[str, Field(max_length=40)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS), ONE_OR_MORE]
 Key = Annotated[str, Field(max_length=MAX_KEY)]
-EdgeName = Literal[
-    "depends_on",
-    "replies_to",
-    "critiques",
-    "supports",
-    "refutes",
-    "derived_from",
-    "supersedes",
-    "analyzed_by",
-]
 Edges = Annotated[
     dict[EdgeName, Annotated[list[Id], Field(max_length=MAX_EDGES), ONE_OR_MORE]],
     Field(max_length=8),
@@ -86,31 +79,14 @@ Edges = Annotated[
         }
     ),
 ]
-PostType = Literal[
-    "FACT",
-    "HYPOTHESIS",
-    "LOG",
-    "PLAN",
-    "DECISION",
-    "CRITIQUE",
-    "REPLY",
-    "QUESTION",
-    "ANSWER",
-    "PROBLEM",
-    "CONSTRAINT",
-    "HOT_ISSUE",
-    "RESULT",
-]
-"""Types that agents may post; only the server writes SUMMARY."""
 PostedType = Annotated[
     PostType,
     ANY_CASE,
     WithJsonSchema({"type": "string", "maxLength": 16, "description": " ".join(get_args(PostType))}),
 ]
 """The same types, named in the schema in the cheapest way."""
-TypeName = Literal[PostType, "SUMMARY"]
 StatusName = Annotated[
-    Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED", "DELETED"],
+    literals.StatusName,
     ANY_CASE,
     WithJsonSchema({"type": "string", "maxLength": 11}),
 ]
@@ -119,7 +95,7 @@ AnyType = Annotated[TypeName, ANY_CASE, _ANY_TEXT]
 Importance = Annotated[int, Field(ge=1, le=5), WithJsonSchema({"type": "integer", "maximum": 5})]
 Metadata = Annotated[dict[str, Any], Field(max_length=200)]
 Ttl = Annotated[float, Field(ge=0, le=MAX_TTL), _ANY_NUMBER]
-VisibilityName = Annotated[Literal["board", "team", "private"], _ANY_TEXT]
+VisibilityName = Annotated[literals.VisibilityName, _ANY_TEXT]
 ExpectedVersion = Annotated[
     int,
     Field(ge=0, le=2_000_000_000),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.literals import LifecycleName
 from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
@@ -114,7 +115,7 @@ class AdminTools:
         caller: Caller,
         title: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
         parent: Annotated[str, Field(max_length=64)] | None = None,
-        lifecycle: Literal["open", "settled", "closed"] | None = None,
+        lifecycle: LifecycleName | None = None,
         settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
         members: Members | None = None,
         board: BoardId | None = None,

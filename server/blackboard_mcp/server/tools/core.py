@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH, Zone
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.late_models import version_wire, wire
+from blackboard_mcp.protocols.literals import ZoneName
 from blackboard_mcp.protocols.sightings import Way
 from pydantic import Field, WithJsonSchema
 
@@ -77,7 +78,6 @@ Batch = Annotated[
 ]
 _ARCHIVED = 3
 """Archived items that a query shows when it found nothing on the board."""
-ZoneName = Literal["working", "archive", "all"]
 Cursor = Annotated[str, Field(max_length=20)]
 WaitSeconds = Annotated[float, Field(ge=0), WithJsonSchema({"type": "number", "maximum": MOST_SECONDS})]
 """Seconds to wait. More than the maximum counts as the maximum, because another wait costs less than an

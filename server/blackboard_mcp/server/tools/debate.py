@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
 from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -20,7 +21,7 @@ from ..answers.readers import by_author
 from ..answers.rendering import Rendering
 from ..input import posts
 from ..input.arguments import UNLISTED
-from ..input.debates import DebateOp, OutcomeName, called
+from ..input.debates import DebateOp, called
 from ..text.debates import awaited, watching, what_closes, withdrawn_line
 from ..text.lines import agreement_line
 from ..usecases.blackboard import Blackboard

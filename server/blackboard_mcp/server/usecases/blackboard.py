@@ -40,6 +40,7 @@ from blackboard_mcp.protocols.items import (
     ItemType,
     parse_ref,
 )
+from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
@@ -48,7 +49,7 @@ from cachetools import FIFOCache
 from ..access.judging import AccessJudge
 from ..access.registry import AccessPolicies
 from ..access.rights import Rights, there
-from ..input.debates import DebateOp, OutcomeName, check_debating
+from ..input.debates import DebateOp, check_debating
 from ..input.idempotency import check_once_key, once_of
 from ..input.posts import (
     WATCHERS_INSTEAD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from blackboard_mcp.protocols.answers import (
     Committed,
@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.groups import check_group, parse_handle
 from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.literals import DebateCallName, OutcomeName
 from blackboard_mcp.protocols.transactions import (
     MAX_WRITES,
     Since,
@@ -22,7 +23,7 @@ from blackboard_mcp.protocols.transactions import (
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..input.arguments import Arguments
-from ..input.debates import OutcomeName, called, check_debating
+from ..input.debates import called, check_debating
 from ..input.idempotency import once_of
 from ..input.posts import (
     WATCHERS_INSTEAD,
@@ -49,9 +50,7 @@ class DebateFields(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     op: Annotated[
-        Literal[
-            "open", "acknowledge", "concede", "withdraw", "vote", "decide", "confirm", "watch", "unwatch"
-        ],
+        DebateCallName,
         BeforeValidator(called),
     ]
     id: Id

@@ -1,0 +1,1 @@
+"""What the server answers over HTTP beside MCP: events, intake, metrics, and who a request is from."""

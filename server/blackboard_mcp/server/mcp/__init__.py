@@ -1,0 +1,1 @@
+"""The adapter over the MCP SDK."""
