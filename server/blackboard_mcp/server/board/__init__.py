@@ -5,6 +5,7 @@ from __future__ import annotations
 from .blocking import Runner, blocking
 from .client import BoardClient
 from .groups import Worker
+from .handlers import Handlers, ProtocolHandlers
 from .hooks import Callback, Hook, OnError
 from .items import Post, Query
 from .local import Board
@@ -21,10 +22,12 @@ __all__ = [
     "Entry",
     "EventQueue",
     "EventStream",
+    "Handlers",
     "Hook",
     "ModelEntries",
     "OnError",
     "Post",
+    "ProtocolHandlers",
     "Query",
     "Runner",
     "Transaction",

@@ -90,6 +90,12 @@ class Worker:
         """Tells the worker that a transaction acknowledged the current job (`Transaction.acknowledge`)."""
         self._current = None
 
+    def put_back(self) -> None:
+        """Puts the current job back: closing gives it to other workers, which counts as no attempt."""
+        if self._current is not None:
+            self._held.appendleft(self._current)
+            self._current = None
+
     async def extend(self) -> None:
         """Restarts the lease of the current job, and of the jobs that wait behind it.
 

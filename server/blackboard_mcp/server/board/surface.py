@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from blackboard_mcp.protocols.groups import LEASE_SECONDS
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.literals import PostTypeName
 
@@ -11,6 +12,7 @@ from .asking import Asks
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
+from .handlers import Handlers
 from .items import Items
 from .models import M, ModelEntries
 from .participants import Participates
@@ -42,6 +44,25 @@ class BoardAccess(
     far. All answers are frozen values. Errors are those of `blackboard_mcp.protocols.errors`; a call that
     raises one changed nothing. A cancelled call has applied either as a whole or not at all.
     """
+
+    def handlers(
+        self,
+        group: str,
+        *,
+        workers: int = 4,
+        lease_seconds: float = LEASE_SECONDS,
+        seconds: float | None = None,
+    ) -> Handlers:
+        """Returns what runs handlers for the events that a consumer group shares out.
+
+        `workers` (1 to 32) handle so many events at a time, and no more are fetched. A handler has `seconds` for each
+        event, half of `lease_seconds` unless given. A server needs `--tools core,messages` for it.
+
+        Raises:
+            InvalidInput: a number is out of bounds.
+        """
+        given = lease_seconds / 2 if seconds is None else seconds
+        return Handlers(self, group, workers=workers, lease_seconds=lease_seconds, seconds=given)
 
     def models(
         self,

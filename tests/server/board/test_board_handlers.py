@@ -1,0 +1,285 @@
+"""Handlers of a consumer group: who gets what, what fails, hangs, dies and goes on, in-process and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.messages.base import Address
+from blackboard_mcp.protocols.messages.critique_exchange import CritiqueExchange
+from blackboard_mcp.protocols.wire import WireEvent
+from blackboard_mcp.server import Board, BoardAccess, BoardClient
+from blackboard_mcp.server.board import Handlers, ProtocolHandlers
+from blackboard_mcp.server.demo.process import environment, http_server
+from patience import PATIENCE
+
+BOTH = pytest.mark.parametrize("kind", ["process", "http"])
+
+
+@asynccontextmanager
+async def opened(kind: str, data: Path) -> AsyncIterator[BoardAccess]:
+    if kind == "process":
+        async with Board.open(agent="ann", data=data) as board:
+            yield board
+        return
+    async with (
+        http_server(data, "--tools", "core,messages") as served,
+        BoardClient.connect(served.url, agent="ann") as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def running(handlers: Handlers) -> AsyncIterator[None]:
+    task = asyncio.create_task(handlers.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(said: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until it is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not await said():  # noqa: ASYNC110, other processes set no event of ours
+            await asyncio.sleep(0.02)
+
+
+async def begun(board: BoardAccess, group: str) -> None:
+    """Waits until the group is there, so that it gets what comes from now on."""
+
+    async def there() -> bool:
+        return group in [known.group for known in await board.groups()]
+
+    await until(there)
+
+
+async def so(said: Callable[[], bool]) -> None:
+    """Waits until it is so in this process."""
+
+    async def now() -> bool:
+        return said()
+
+    await until(now)
+
+
+@BOTH
+async def test_each_event_goes_to_the_handlers_that_want_it(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as board:
+        handlers = board.handlers("reviewers", workers=3)
+        got: list[tuple[str, str | None]] = []
+
+        @handlers.handler(key="plan:*", event="item.posted")
+        async def plans(event: WireEvent) -> None:
+            got.append(("plans", event.key))
+
+        @handlers.handler(type="CRITIQUE", tags=["hard"])
+        async def critiques(event: WireEvent) -> None:
+            got.append(("critiques", event.item))
+
+        @handlers.handler(event="item.posted", when=lambda event: event.item == "L-1")
+        async def chosen(event: WireEvent) -> None:
+            got.append(("chosen", event.item))
+
+        async with running(handlers):
+            await begun(board, "reviewers")
+            await board.post("a log", type="LOG")
+            await board.post("a plan", type="PLAN", key="plan:a")
+            await board.post("no", type="CRITIQUE", edges={"critiques": ["L-1"]}, tags=["hard"])
+            await so(lambda: len(got) == 3)
+        assert sorted(got, key=str) == [("chosen", "L-1"), ("critiques", "C-3"), ("plans", "plan:a")]
+
+
+@BOTH
+async def test_a_class_handles_the_messages_of_its_protocol(kind: str, tmp_path: Path) -> None:
+    class Judge(ProtocolHandlers):
+        protocol = CritiqueExchange
+
+        def __init__(self, scope: str) -> None:
+            super().__init__(scope)
+            self.heard: list[tuple[str, Any]] = []
+
+        async def on_objection(self, event: WireEvent, address: Address) -> None:
+            self.heard.append(("objection", dict(address.parts)))
+
+        async def on_verdict(self, event: WireEvent, address: Address) -> None:
+            self.heard.append(("verdict", dict(address.parts)))
+
+    class Deaf(ProtocolHandlers):
+        protocol = CritiqueExchange
+
+    with pytest.raises(InvalidInput, match="has none of on_"):
+        Deaf("team")
+    async with opened(kind, tmp_path) as board:
+        judge, speaks = Judge("team"), CritiqueExchange("team")
+        handlers = board.handlers("judges")
+        handlers.add(judge)
+        shape = CritiqueExchange.shape("objection")
+        parts: dict[str, str | int] = {part.name: 1 if part.name == "number" else "x" for part in shape.parts}
+        async with running(handlers):
+            await begun(board, "judges")
+            await board.post("{}", key="team:elsewhere:x")
+            await board.post("{}", key=speaks.key("objection", **parts))
+            await so(lambda: len(judge.heard) == 1)
+        assert judge.heard[0] == ("objection", parts)
+
+
+@BOTH
+async def test_what_fails_comes_again_alone_and_then_is_a_dead_letter(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as board:
+        handlers = board.handlers("group", workers=2, lease_seconds=4, seconds=0.3)
+        tries: dict[str, int] = {}
+
+        def count(name: str) -> int:
+            tries[name] = tries.get(name, 0) + 1
+            return tries[name]
+
+        @handlers.handler(event="item.posted")
+        async def good(event: WireEvent) -> None:
+            count("good")
+
+        @handlers.handler(event="item.posted")
+        async def once(event: WireEvent) -> None:
+            if count("once") == 1:
+                raise ValueError("not yet")
+
+        @handlers.handler(event="item.posted", when=lambda event: 1 / 0 > 1)
+        async def never(event: WireEvent) -> None:
+            count("never")
+
+        @handlers.handler(event="item.posted")
+        async def hangs(event: WireEvent) -> None:
+            if count("hangs") == 1:
+                await asyncio.sleep(PATIENCE)
+
+        @handlers.handler(event="item.posted")
+        def plain(event: WireEvent) -> Any:
+            count("plain")
+
+        async with running(handlers):
+            await begun(board, "group")
+            await board.post("x")
+
+            async def died() -> bool:
+                return bool(await board.dead_letters("group"))
+
+            await until(died)
+            dead = await board.dead_letters("group")
+        assert tries == {"good": 1, "once": 2, "hangs": 2, "plain": 5}
+        assert "never: ZeroDivisionError" in dead[0].why
+        assert "an async function" in dead[0].why
+        assert "good" not in dead[0].why
+
+
+async def test_no_more_is_in_hand_than_there_are_workers(tmp_path: Path) -> None:
+    async with Board.open(agent="ann", data=tmp_path) as board:
+        handlers = board.handlers("group", workers=2)
+        inside, most, done, go = 0, 0, 0, asyncio.Event()
+
+        @handlers.handler(event="item.posted")
+        async def slow(event: WireEvent) -> None:
+            nonlocal inside, most, done
+            inside += 1
+            most = max(most, inside)
+            await go.wait()
+            inside -= 1
+            done += 1
+
+        async with running(handlers):
+            await begun(board, "group")
+            for number in range(8):
+                await board.post(f"n{number}", type="LOG")
+            await so(lambda: inside == 2)
+            assert (await board.groups())[0].in_flight == 2
+            go.set()
+            await so(lambda: done == 8)
+        assert most == 2
+
+
+def test_wrong_handlers_are_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Board.open(agent="ann", data=tmp_path) as board:
+            for wrong in ({"workers": 0}, {"workers": 33}, {"seconds": 0}, {"seconds": 61}):
+                with pytest.raises(InvalidInput):
+                    board.handlers("g", **wrong)  # type: ignore[arg-type]
+            handlers = board.handlers("g")
+            with pytest.raises(InvalidInput, match="There are no handlers"):
+                await handlers.run()
+
+            async def handle(event: WireEvent) -> None: ...
+
+            with pytest.raises(InvalidInput):
+                handlers.handler(event="item.dreamt")(handle)
+            for _ in range(32):
+                handlers.handler(type="LOG")(handle)
+            with pytest.raises(InvalidInput, match="at most 32 handlers"):
+                handlers.handler(type="LOG")(handle)
+
+    asyncio.run(main())
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from blackboard_mcp.server import Board
+
+async def main():
+    async with Board.open(agent=sys.argv[2], data=Path(sys.argv[1])) as board:
+        handlers = board.handlers("group", workers=2, lease_seconds=1)
+
+        @handlers.handler(event="item.posted", type="LOG")
+        async def work(event):
+            if sys.argv[2] == "dies":
+                print("took", flush=True)
+                await asyncio.sleep(60)
+            await board.post(f"did {event.item}", key=f"done:{event.item}", expected_version=0)
+
+        print("ready", flush=True)
+        await handlers.run()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_a_killed_program_had_in_hand_goes_to_another(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+
+    async def started(agent: str) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(program), str(tmp_path / "data"), agent),
+            stdout=asyncio.subprocess.PIPE,
+            env=environment(),
+        )
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"ready\n"
+        return process
+
+    dying = await started("dies")
+    async with Board.open(agent="ann", data=tmp_path / "data") as board:
+        await begun(board, "group")
+        logs = [(await board.post(f"n{number}", type="LOG")).id for number in range(4)]
+        assert dying.stdout is not None
+        assert await asyncio.wait_for(dying.stdout.readline(), PATIENCE) == b"took\n"
+        dying.send_signal(signal.SIGKILL)
+        await dying.wait()
+        going = await started("goes-on")
+        try:
+
+            async def all_done() -> bool:
+                return len(await board.query(key="done:*").all()) == len(logs)
+
+            await until(all_done)
+        finally:
+            going.terminate()
+            await going.wait()
+        assert {item.key for item in await board.query(key="done:*").all()} == {f"done:{id_}" for id_ in logs}
