@@ -6,17 +6,17 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.messages.base import Address
 from blackboard_mcp.protocols.messages.critique_exchange import CritiqueExchange
 from blackboard_mcp.protocols.wire import WireEvent
 from blackboard_mcp.server import Board, BoardAccess, BoardClient
-from blackboard_mcp.server.board import Handlers, ProtocolHandlers
+from blackboard_mcp.server.board import ProtocolHandlers
 from blackboard_mcp.server.demo.process import environment, http_server
 from patience import PATIENCE
 
@@ -34,17 +34,6 @@ async def opened(kind: str, data: Path) -> AsyncIterator[BoardAccess]:
         BoardClient.connect(served.url, agent="ann") as client,
     ):
         yield client
-
-
-@asynccontextmanager
-async def running(handlers: Handlers) -> AsyncIterator[None]:
-    task = asyncio.create_task(handlers.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def until(said: Callable[[], Awaitable[bool]]) -> None:
@@ -90,8 +79,7 @@ async def test_each_event_goes_to_the_handlers_that_want_it(kind: str, tmp_path:
         async def chosen(event: WireEvent) -> None:
             got.append(("chosen", event.item))
 
-        async with running(handlers):
-            await begun(board, "reviewers")
+        async with handlers.running():
             await board.post("a log", type="LOG")
             await board.post("a plan", type="PLAN", key="plan:a")
             await board.post("no", type="CRITIQUE", edges={"critiques": ["L-1"]}, tags=["hard"])
@@ -125,8 +113,7 @@ async def test_a_class_handles_the_messages_of_its_protocol(kind: str, tmp_path:
         handlers.add(judge)
         shape = CritiqueExchange.shape("objection")
         parts: dict[str, str | int] = {part.name: 1 if part.name == "number" else "x" for part in shape.parts}
-        async with running(handlers):
-            await begun(board, "judges")
+        async with handlers.running():
             await board.post("{}", key="team:elsewhere:x")
             await board.post("{}", key=speaks.key("objection", **parts))
             await so(lambda: len(judge.heard) == 1)
@@ -165,8 +152,7 @@ async def test_what_fails_comes_again_alone_and_then_is_a_dead_letter(kind: str,
         def plain(event: WireEvent) -> Any:
             count("plain")
 
-        async with running(handlers):
-            await begun(board, "group")
+        async with handlers.running():
             await board.post("x")
 
             async def died() -> bool:
@@ -194,8 +180,7 @@ async def test_no_more_is_in_hand_than_there_are_workers(tmp_path: Path) -> None
             inside -= 1
             done += 1
 
-        async with running(handlers):
-            await begun(board, "group")
+        async with handlers.running():
             for number in range(8):
                 await board.post(f"n{number}", type="LOG")
             await so(lambda: inside == 2)
@@ -203,6 +188,20 @@ async def test_no_more_is_in_hand_than_there_are_workers(tmp_path: Path) -> None
             go.set()
             await so(lambda: done == 8)
         assert most == 2
+
+
+async def test_a_board_that_is_gone_ends_the_handlers_with_its_error(tmp_path: Path) -> None:
+    board = Board.open(agent="ann", data=tmp_path)
+    async with board:
+        handlers = board.handlers("group")
+
+        @handlers.handler(event="item.posted")
+        async def handle(event: WireEvent) -> None: ...
+
+        running = asyncio.create_task(handlers.run())
+        await begun(board, "group")
+    with pytest.raises(BlackboardError):
+        await asyncio.wait_for(running, PATIENCE)
 
 
 def test_wrong_handlers_are_told(tmp_path: Path) -> None:

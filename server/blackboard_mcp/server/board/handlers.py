@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
@@ -148,25 +149,52 @@ class Handlers:
             pattern = handlers.pattern(kind)
             self._add(f"{type(handlers).__name__} {pattern}", {"key": pattern}, handlers.handle, when)
 
-    async def run(self) -> None:
-        """Runs the handlers until it is cancelled. A new group begins at the present end of the log.
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Runs the handlers beside the block: `async with handlers.running()`. A new group begins on entering.
 
         A group keeps the filter that it began with: handlers for other events need another group.
 
         Raises:
             InvalidInput: there are no handlers.
             Conflict: the group has another filter.
+            BlackboardError: on leaving, the error that ended the handlers before, say a lost board.
         """
+        wanted = await self._begin()
+        task = asyncio.create_task(self._all(wanted), name=f"handlers of {self._group}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+
+    async def run(self) -> None:
+        """Runs the handlers until it is cancelled; otherwise as `running`."""
+        await self._all(await self._begin())
+
+    async def _begin(self) -> dict[str, Any]:
+        """Makes the group if it is not there, and returns its filter."""
         if not self._handlers:
             raise InvalidInput(
                 "There are no handlers: add some with @handlers.handler(…) or handlers.add(…)."
             )
         wanted = {"any": [handler.filter for handler in self._handlers]}
         async with self._board.worker(self._group, wanted):
-            pass
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(self._workers):
-                tasks.create_task(self._work(wanted))
+            return wanted
+
+    async def _all(self, wanted: dict[str, Any]) -> None:
+        """Runs all workers until one fails or the caller is cancelled."""
+        workers = [asyncio.create_task(self._work(wanted)) for _ in range(self._workers)]
+        try:
+            done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            for worker in done:
+                worker.result()
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers)
 
     def _add(self, name: str, filter_: dict[str, Any], handle: Handle, when: When | None) -> None:
         wanted = parse_event_filter(filter_)
