@@ -121,6 +121,15 @@ async def test_a_files_rules_bind_all_servers_of_the_folder_until_they_are_taken
         # Roles are recorded by servers that begin with rules which name roles.
         assert await readers(here, log) == {"eve", "sam"}
 
+        shown_to = {
+            agent: str(await do(known, "read")) for agent, known in here.items() if agent in ("fin", "eve")
+        }
+        assert (
+            "Ann earns 7"
+            in shown_to["fin"].partition("seen by few (private: you alone; team; readers of a rule):")[2]
+        )
+        assert "Ann" not in shown_to["eve"]
+
         refused = await do(here["eve"], "post", text="x", key="pay:eve", visibility="board")
         assert "read rule 'payroll' keeps this for its readers" in refused
         assert "Nothing was changed" in refused

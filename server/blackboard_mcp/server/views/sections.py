@@ -72,8 +72,10 @@ class Sections:
         notes = [
             item for item in live if item.visibility is not Visibility.BOARD and item.number not in self._told
         ]
-        private = all(item.visibility is Visibility.PRIVATE for item in notes)
-        heading = "your private notes" if private else "your private and team notes"
+        seen_by = {item.visibility for item in notes}
+        heading = "your private notes" if seen_by <= {Visibility.PRIVATE} else "your private and team notes"
+        if Visibility.READERS in seen_by:
+            heading = "seen by few (private: you alone; team; readers of a rule)"
         self.notes = self._section(heading, notes, 0.06, 0.15)
         self.done = self._done()
 
