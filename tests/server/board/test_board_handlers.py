@@ -190,6 +190,25 @@ async def test_no_more_is_in_hand_than_there_are_workers(tmp_path: Path) -> None
         assert most == 2
 
 
+async def test_a_handler_that_is_cancelled_from_within_fails_alone(tmp_path: Path) -> None:
+    async with Board.open(agent="ann", data=tmp_path) as board:
+        handlers = board.handlers("group", workers=1)
+        done: list[str | None] = []
+
+        @handlers.handler(event="item.posted")
+        async def handle(event: WireEvent) -> None:
+            if event.item == "L-1" and not done:
+                done.append(None)
+                raise asyncio.CancelledError
+            done.append(event.item)
+
+        async with handlers.running():
+            for number in range(3):
+                await board.post(f"n{number}", type="LOG")
+            await so(lambda: len(done) == 4)
+        assert sorted(item or "" for item in done) == ["", "L-1", "L-2", "L-3"]
+
+
 async def test_a_board_that_is_gone_ends_the_handlers_with_its_error(tmp_path: Path) -> None:
     board = Board.open(agent="ann", data=tmp_path)
     async with board:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,9 @@ def test_an_interrupt_ends_it_without_a_word_and_without_a_trace(
         stderr=subprocess.STDOUT,
         text=True,
         env=environment() | there,
+        preexec_fn=partial(
+            signal.signal, signal.SIGINT, signal.SIG_DFL
+        ),  # a shell in the background ignores it
     )
     until((tmp_path / "told").exists)
     process.send_signal(signal.SIGINT)

@@ -251,7 +251,10 @@ class Handlers:
                                 f"it returned {type(answer).__name__}; a handler is an async function"
                             )
                         await answer
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise  # these handlers are being ended; what a handler itself cancelled has failed
                 what = (
                     f"it took more than {self._seconds:g} s"
                     if isinstance(error, TimeoutError)
@@ -262,13 +265,15 @@ class Handlers:
             else:
                 done.add(handler.name)
         if not failed:
-            del self._done[event.seq]
+            self._done.pop(event.seq, None)
         while len(self._done) > _REMEMBERED:
             del self._done[next(iter(self._done))]
         return "; ".join(failed)
 
     def _wanting(self, event: WireEvent) -> Iterator[_Handler]:
-        """Returns the handlers whose filters match the event."""
+        """Returns the handlers whose filters match the event; none for a kind that a newer server knows."""
+        if event.event not in set(EventType) or (event.type is not None and event.type not in set(ItemType)):
+            return
         given = Event(
             event.seq,
             EventType(event.event),
