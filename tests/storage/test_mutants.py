@@ -364,9 +364,9 @@ def every_board_is_a_team(patch: pytest.MonkeyPatch) -> None:
 
 
 ANYBODY = re.compile(r"\b([a-z.]*owner) IN \('', (\?\d), 'team:' \|\| coalesce\(.*?\), \?\d\)\)")
-"""What says who may see something, written out, but for read rules."""
+"""The words of SQL that decide visibility, but for read rules."""
 INDEXED = re.compile(r"\b[a-z.]*owner IN \(SELECT '' .*? FROM kept_mark\) AND ")
-"""What only brings a statement to an index."""
+"""Words of SQL that only bring a statement to an index."""
 NEVER_OWED = "SELECT number FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))"
 VOTES_MOVED_ON = (
     "SELECT v.debate, v.owner, v.agent, i.version, v.approve, v.reason, v.at FROM vote v "

@@ -57,14 +57,14 @@ class Rule:
         return note.visibility == "board" or note.owner == self.owners[agent]
 
     def reads(self, agent: str) -> bool:
-        """Whether the agent is a reader of the read rule."""
+        """Tells whether the agent is a reader of the read rule."""
         return agent == "alice" or self.owners[agent] == "acme"
 
     def seen(self, agent: str) -> set[int]:
         return {number for number in self.notes if self.sees(agent, number)}
 
     def named(self, agent: str, key: str) -> int | None:
-        """What a key names: the agent's own before its team's before what a rule keeps before the board's.
+        """Returns the item at a key: the agent's own before its team's before what a rule keeps before the board's.
 
         Last comes what others, who are no readers, wrote under the rule.
         """

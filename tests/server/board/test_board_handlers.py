@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,13 @@ from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.messages.base import Address
 from blackboard_mcp.protocols.messages.critique_exchange import CritiqueExchange
 from blackboard_mcp.protocols.wire import WireEvent
-from blackboard_mcp.server import Board, BoardAccess, BoardClient
+from blackboard_mcp.server import Board, BoardAccess
 from blackboard_mcp.server.board import ProtocolHandlers
-from blackboard_mcp.server.demo.process import environment, http_server
+from blackboard_mcp.server.demo.process import environment
+from opening import opened
 from patience import PATIENCE
 
 BOTH = pytest.mark.parametrize("kind", ["process", "http"])
-
-
-@asynccontextmanager
-async def opened(kind: str, data: Path) -> AsyncIterator[BoardAccess]:
-    if kind == "process":
-        async with Board.open(agent="ann", data=data) as board:
-            yield board
-        return
-    async with (
-        http_server(data, "--tools", "core,messages") as served,
-        BoardClient.connect(served.url, agent="ann") as client,
-    ):
-        yield client
 
 
 async def until(said: Callable[[], Awaitable[bool]]) -> None:
@@ -63,7 +50,7 @@ async def so(said: Callable[[], bool]) -> None:
 
 @BOTH
 async def test_each_event_goes_to_the_handlers_that_want_it(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,messages") as board:
         handlers = board.handlers("reviewers", workers=3)
         got: list[tuple[str, str | None]] = []
 
@@ -107,7 +94,7 @@ async def test_a_class_handles_the_messages_of_its_protocol(kind: str, tmp_path:
 
     with pytest.raises(InvalidInput, match="has none of on_"):
         Deaf("team")
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,messages") as board:
         judge, speaks = Judge("team"), CritiqueExchange("team")
         handlers = board.handlers("judges")
         handlers.add(judge)
@@ -122,7 +109,7 @@ async def test_a_class_handles_the_messages_of_its_protocol(kind: str, tmp_path:
 
 @BOTH
 async def test_what_fails_comes_again_alone_and_then_is_a_dead_letter(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,messages") as board:
         handlers = board.handlers("group", workers=2, lease_seconds=4, seconds=0.3)
         tries: dict[str, int] = {}
 

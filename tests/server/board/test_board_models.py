@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
-from blackboard_mcp.server import Board, BoardAccess, BoardClient
+from blackboard_mcp.server import BoardAccess
 from blackboard_mcp.server.board import ModelEntries
-from blackboard_mcp.server.demo.process import http_server
+from opening import opened
 from patience import PATIENCE
 from pydantic import BaseModel, Field
 
@@ -35,22 +33,9 @@ def samples_on(board: BoardAccess) -> ModelEntries[Sample]:
     return board.models(Sample, lambda sample: f"sample:{sample.site}", pattern="sample:*", type="RESULT")
 
 
-@asynccontextmanager
-async def opened(kind: str, data: Path) -> AsyncIterator[BoardAccess]:
-    if kind == "process":
-        async with Board.open(agent="ann", data=data) as board:
-            yield board
-        return
-    async with (
-        http_server(data, "--tools", "core,admin") as served,
-        BoardClient.connect(served.url, agent="ann") as client,
-    ):
-        yield client
-
-
 @pytest.mark.parametrize("kind", ["process", "http"])
 async def test_a_model_comes_back_as_it_was_published(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,admin") as board:
         samples = samples_on(board)
         north = Sample(site="north", value=3.5, at=[Point(x=1, y=2)], note="ünï")
         entry = await samples.publish(north, expected_version=0, tags=["raw"])
@@ -73,7 +58,7 @@ async def test_a_model_comes_back_as_it_was_published(kind: str, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", ["process", "http"])
 async def test_what_is_no_model_is_told_and_ends_nothing(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,admin") as board:
         samples = samples_on(board)
         for number, text in enumerate(("{", "[1]", '{"site": "x"}', '{"site": "x", "value": -1}', "x" * 50)):
             await board.post(text, key=f"sample:bad{number}")
@@ -86,7 +71,7 @@ async def test_what_is_no_model_is_told_and_ends_nothing(kind: str, tmp_path: Pa
 
 @pytest.mark.parametrize("kind", ["process", "http"])
 async def test_changes_bring_models_deletions_and_faults(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,admin") as board:
         samples = samples_on(board)
         async with samples.changes() as changes:
             await samples.publish(Sample(site="a", value=1))
@@ -103,7 +88,7 @@ async def test_changes_bring_models_deletions_and_faults(kind: str, tmp_path: Pa
 
 @pytest.mark.parametrize("kind", ["process", "http"])
 async def test_a_registered_model_is_a_rule_of_the_board(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as board:
+    async with opened(kind, tmp_path, "core,admin") as board:
         await board.change(settings={"validation": [{"name": "short", "key": "note:*", "max_tokens": 5}]})
         samples = samples_on(board)
         await samples.register("samples")

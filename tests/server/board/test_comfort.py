@@ -1,4 +1,4 @@
-"""What programs find comfortable: short imports, literal types, and boards without awaiting."""
+"""Conveniences for programs: short imports, literal types, and boards without awaiting."""
 
 from __future__ import annotations
 

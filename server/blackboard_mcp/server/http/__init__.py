@@ -1,1 +1,1 @@
-"""What the server answers over HTTP beside MCP: events, intake, metrics, and who a request is from."""
+"""HTTP beside MCP: events, intake, metrics, and the identity that a request proves."""

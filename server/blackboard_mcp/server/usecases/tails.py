@@ -72,7 +72,7 @@ class _Tail:
         self.events: list[Event] = []
         self.weight = 0
         self.drops = 0
-        """How often all events were dropped; what was read before then is not kept."""
+        """The number of times that all events were dropped; pages read before the last time are not kept."""
         self.waiters: set[_Waiter] = set()
         self.followers = 0
         self.asked = False

@@ -72,7 +72,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with the syntax of a file, and the id of its hot issue."""
+    """An error in the syntax of a file, and the id of its hot issue."""
 
     text: str
     item: str

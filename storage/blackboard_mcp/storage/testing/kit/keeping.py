@@ -9,11 +9,12 @@ import pytest
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
-from blackboard_mcp.protocols.items import Item, ItemType, Ref, Visibility
+from blackboard_mcp.protocols.items import Item, ItemType, Visibility
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.transactions import BOARD, Transaction
 
 from ..harness import CONFIG, Table, draft
+from .absence import absent
 
 PAY = ReadRule("pay", ("alice", "team:acme", "role:steward"), key="pay:**")
 LOGS = ReadRule("logs", ("carol",), types=(ItemType.LOG,))
@@ -71,24 +72,7 @@ class KeepingTests:
         )
         for _ in ("working", "archive"):
             for agent in ("carol", "eve", "pay", "read", "system-"):
-                found = await at.store.read(at.board, agent, [Ref(kept.number)], ["pay:may"])
-                assert (found.items, await at.attention(agent)) == ((), ()), agent
-                for wanted in ({}, {"text": "ours"}, {"key": "**"}, {"key": "pay:may"}, {"tags": ("x",)}):
-                    assert kept.number not in await at.query(agent, **wanted, zone=None), (agent, wanted)
-                assert (await at.item(public, agent)).cited_by == ()
-                assert await at.store.tags(at.board, agent) == []
-                assert kept.id not in [event.item for event in await at.events(agent)]
-                assert await at.store.history(at.board, agent, kept.number) == ()
-                assert await at.store.versions(at.board, agent, "pay:may") is None
-                assert await at.store.unindexed(at.board, agent, 10) == []
-                counted = (await at.store.statistics(at.board, agent)).counts
-                assert sum(items for items, _ in counted.values()) == 1
-                snapshot = await at.store.snapshot(at.board, agent)
-                assert snapshot.hidden == 0
-                assert (await at.store.explain(at.board, agent, [])).tokens == public.tokens
-                assert kept.number not in snapshot.protected
-                with pytest.raises(UnknownReference):
-                    await at.post(agent, "x", supports=kept)
+                await absent(at, agent, kept, public)
             await at.gone(kept)
         assert [n for n, _ in await at.store.unindexed(at.board, "bob", 10)] == [kept.number]
 

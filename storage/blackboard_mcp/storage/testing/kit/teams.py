@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
-from blackboard_mcp.protocols.items import Item, Ref, Visibility
+from blackboard_mcp.protocols.items import Item, Visibility
 from blackboard_mcp.protocols.transactions import BOARD, Transaction
 from blackboard_mcp.protocols.visibility import team_of
 
 from ..harness import CONFIG, Table, draft
+from .absence import absent
 
 
 async def _teams(at: Table) -> None:
@@ -46,24 +47,7 @@ class TeamTests:
         public, shared = await _shared(at)
         for _ in ("working", "archive"):
             for agent in ("carol", "eve", "acme2", "system-"):
-                found = await at.store.read(at.board, agent, [Ref(shared.number)], ["s:k"])
-                assert (found.items, await at.attention(agent)) == ((), ()), agent
-                for wanted in ({}, {"text": "ours"}, {"key": "**"}, {"key": "s:k"}, {"tags": ("hush",)}):
-                    assert shared.number not in await at.query(agent, **wanted, zone=None), (agent, wanted)
-                assert (await at.item(public, agent)).cited_by == ()
-                assert await at.store.tags(at.board, agent) == []
-                assert shared.id not in [event.item for event in await at.events(agent)]
-                assert await at.store.history(at.board, agent, shared.number) == ()
-                assert await at.store.versions(at.board, agent, "s:k") is None
-                assert await at.store.unindexed(at.board, agent, 10) == []
-                counted = (await at.store.statistics(at.board, agent)).counts
-                assert sum(items for items, _ in counted.values()) == 1
-                snapshot = await at.store.snapshot(at.board, agent)
-                assert snapshot.hidden == 0
-                assert (await at.store.explain(at.board, agent, [])).tokens == public.tokens
-                assert shared.number not in snapshot.protected
-                with pytest.raises(UnknownReference):
-                    await at.post(agent, "x", supports=shared)
+                await absent(at, agent, shared, public)
             await at.gone(shared)
         assert [n for n, _ in await at.store.unindexed(at.board, "bob", 10)] == [shared.number]
 
