@@ -179,8 +179,11 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "More is protected than the budget allows, or no longer is.",
         "state (began, ended), held_tokens, held_items, target_tokens, unblock (agents)",
     ),
-    EventType.AGENT_JOINED: ("An agent takes part.", "role, skills"),
-    EventType.AGENT_CHANGED: ("A participant said something else about itself.", "role, skills, was, now"),
+    EventType.AGENT_JOINED: ("An agent takes part.", "role, skills, protocols"),
+    EventType.AGENT_CHANGED: (
+        "A participant said something else about itself.",
+        "role, skills, protocols, was, now",
+    ),
     EventType.AGENT_LEFT: ("An agent takes part no more.", "note, waived, released (ids)"),
     EventType.PLAN_ADDED: ("A task was planned.", "task, title, after, skill, worker, priority, stage"),
     EventType.PLAN_CHANGED: (
@@ -318,6 +321,8 @@ ARGUMENTS: dict[str, str] = {
     "join.role": "what you do here, one line of up to 160 characters; it makes you take part, or changes what you said",
     "join.skills": "skills you offer from now on, up to 16, and no others; requests and tasks go by them",
     "join.interests": "up to 10 filters of events that interest you, see [events](events.md); all may read them",
+    "join.protocols": "names of communication protocols that you speak, up to 32, and no others; see "
+    "`board://{board}/protocols`",
     "join.leave": "`true`, or a note of up to 300 characters: ends your part. What you owe and watch is waived, and "
     "requests to you are declined",
     "turn.text": "your contribution: it ends your turn, is posted as a LOG, and the call waits for your next turn",

@@ -188,7 +188,7 @@ ACCESS = {
     "decline": "id reason lease idempotency_key",
     "core": "",
     "set_core": "expected_version objective constraints flags idempotency_key",
-    "join": "role skills interests idempotency_key",
+    "join": "role skills interests protocols idempotency_key",
     "leave": "note idempotency_key",
     "participants": "",
     "plan": "items cancel why idempotency_key",

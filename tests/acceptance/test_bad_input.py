@@ -177,7 +177,10 @@ WORDS: dict[str, list[Any]] = {
 }
 """Values of the right type that are wrong for the argument of that name, whichever tool has it."""
 NO_TAGS = [[""], ["x" * 65]]
-TAKEN: dict[tuple[str, str], list[Any]] = {("wait", "seconds"): [51, 3600, 2**62, 1e300]}
+TAKEN: dict[tuple[str, str], list[Any]] = {
+    ("join", "protocols"): [["esperanto"], [""], ["grounding"] * 33],
+    ("wait", "seconds"): [51, 3600, 2**62, 1e300],
+}
 """What is taken though it is too much: as much as there may be."""
 OTHERWISE: dict[tuple[str, str], list[Any]] = {
     ("query", "key"): ["", "a b"],

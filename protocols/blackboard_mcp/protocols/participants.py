@@ -5,6 +5,7 @@ An agent takes part from its `join` until it leaves. It is present while it made
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -16,6 +17,9 @@ MAX_ROLE = 160
 MAX_INTERESTS = 10
 MAX_INTERESTS_LENGTH = 4_000
 """Most characters of one agent's interests as JSON."""
+MAX_SPOKEN = 32
+"""Most protocols that one agent speaks."""
+PROTOCOL_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 MAX_NOTE = 300
 MAX_WAIVED = 500
 """Most duties that leaving waives; further ones end as those of any absent agent do."""
@@ -27,7 +31,8 @@ MAX_PARTICIPANTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """An agent that takes part: one line on its role in its own words, its skills, and the filters of its interests.
+    """An agent that takes part: one line on its role in its own words, its skills, the filters of its interests, and
+    the names of the protocols that it speaks.
 
     `left_at` is `None` while it takes part. `present` says whether it made a call within the board's
     `presence_seconds`.
@@ -37,6 +42,7 @@ class Participant:
     role: str
     skills: tuple[str, ...]
     interests: tuple[Mapping[str, Any], ...]
+    protocols: tuple[str, ...]
     joined_at: datetime
     last_seen: datetime
     present: bool
@@ -67,6 +73,7 @@ class ParticipantStore(Protocol):
         role: str | None = None,
         skills: Sequence[str] | None = None,
         interests: Sequence[Mapping[str, Any]] | None = None,
+        protocols: Sequence[str] | None = None,
         once: Once | None = None,
     ) -> Joined:
         """Makes the agent take part, or changes what it said; `None` leaves a field as it is.

@@ -20,6 +20,7 @@ class WireParticipant(_Wire):
     role: str
     skills: list[str]
     interests: list[dict[str, Any]]
+    protocols: list[str] = []
     joined_at: datetime
     last_seen: datetime
     present: bool = Field(description="whether it made a call lately")
@@ -99,6 +100,7 @@ def wire_participant(participant: Participant) -> WireParticipant:
         role=participant.role,
         skills=list(participant.skills),
         interests=[dict(filter_) for filter_ in participant.interests],
+        protocols=list(participant.protocols),
         joined_at=participant.joined_at,
         last_seen=participant.last_seen,
         present=participant.present,

@@ -173,6 +173,7 @@ async def _opened(
             validators=validators,
             access=judge,
             responds="messages" in settings.tools,
+            protocols=protocols,
         )
         if any(rule.names_roles for rule in await store.read_rules()):
             blackboard.rights.record_roles()

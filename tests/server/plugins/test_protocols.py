@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server import Board
 from blackboard_mcp.server.plugins.protocols import Protocols
 from blackboard_mcp.server.text.protocols import protocol_lines
 from patience import RUN
@@ -32,6 +33,33 @@ class Voting(MessageProtocol):
     name: ClassVar[str] = "voting"
     shapes: ClassVar[tuple[KeyShape, ...]] = (KeyShape("ballot", (ID, Part("agent")), Ballot, "each agent once"),)
 '''
+LEVELS = (
+    SOUND.replace("Words", "Words\nfrom blackboard_mcp.protocols.items import Visibility", 1)
+    + '''
+
+class Huddle(MessageProtocol):
+    """Talk within a team."""
+
+    name = "huddle"
+    level = Visibility.TEAM
+    shapes = (KeyShape("aside", (ID, Part("agent")), Ballot, "anybody"),)
+
+
+class Diary(Huddle):
+    """Keep notes."""
+
+    name = "diary"
+    level = Visibility.PRIVATE
+    shapes = (KeyShape("note", (ID,), Ballot, "its author"),)
+
+
+class Nowhere(Huddle):
+    """Talk to no one."""
+
+    name = "nowhere"
+    level = "readers"
+'''
+)
 BAD = (
     SOUND
     + '''
@@ -78,11 +106,18 @@ thing = 3
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "sound_protocols.py").write_text(SOUND, "utf-8")
     (tmp_path / "bad_protocols.py").write_text(BAD, "utf-8")
+    (tmp_path / "level_protocols.py").write_text(LEVELS, "utf-8")
     (tmp_path / "broken_protocols.py").write_text("1 / 0\n", "utf-8")
     (tmp_path / "leaving_protocols.py").write_text("raise SystemExit(3)\n", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
-    for name in ("sound_protocols", "bad_protocols", "broken_protocols", "leaving_protocols"):
+    for name in (
+        "sound_protocols",
+        "bad_protocols",
+        "level_protocols",
+        "broken_protocols",
+        "leaving_protocols",
+    ):
         sys.modules.pop(name, None)
 
 
@@ -116,6 +151,7 @@ def test_a_class_of_ones_own_stands_beside_the_ten_on_one_line() -> None:
         ("bad_protocols:Shapeless", "shapes must be"),
         ("bad_protocols:Takes", "'lifecycle' already"),
         ("bad_protocols:Clash", "collide with 'ballot' of voting"),
+        ("level_protocols:Nowhere", "level must be Visibility.BOARD, TEAM or PRIVATE"),
         ("bad_protocols:Loud", "RuntimeError: no purpose"),
         ("blackboard_mcp.protocols.messages.lifecycle:Lifecycle", "'lifecycle' already"),
     ],
@@ -141,3 +177,38 @@ def test_a_server_with_a_protocol_that_is_off_does_not_start(modules: Path) -> N
     assert "protocol sound_protocols:Voting" in done.stderr
     assert "collide with 'ballot' of another" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_messages_are_as_visible_as_the_level_of_their_protocol_says(modules: Path) -> None:
+    named = ["level_protocols:Voting", "level_protocols:Huddle", "level_protocols:Diary"]
+    async with (
+        Board.open(agent="ann", data=modules, settings={"protocol": named}) as ann,
+        Board.open(agent="ben", data=modules, settings={"protocol": named}) as ben,
+    ):
+        said = [
+            await ann.post("{}", key=key)
+            for key in (
+                "s:aside:1:ann",
+                "s:note:1",
+                "s:ballot:1:ann",
+                "s:aside:1",
+                "aside:1:ann",
+                "s:note:1:2",
+            )
+        ]
+        assert [item.visibility for item in said] == ["team", "private", *["board"] * 4]
+        again = await ann.post("{ }", key="s:note:1")
+        assert (again.id, again.version) == (said[1].id, 2)
+        for key, other in (("s:aside:1:ann", "board"), ("s:note:2", "team")):
+            with pytest.raises(InvalidInput, match="leave visibility out"):
+                await ann.post("{}", key=key, visibility=other)
+        assert [item.key async for item in ben.query(key="s:**")] == [
+            "s:note:1:2",
+            "s:aside:1",
+            "s:ballot:1:ann",
+        ]
+        async with ann.transaction() as wanted:
+            wanted.put("s:note:3", "{}")
+            wanted.delete("s:note:1")
+        assert (await ann.get("s:note:3")).visibility == "private"
+        assert await ann.find("s:note:1") is None

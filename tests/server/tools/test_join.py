@@ -122,12 +122,28 @@ async def test_what_is_not_allowed_is_refused_by_name(board: Any, mode: str) -> 
         ({"interests": [{"what": 1}]}, "what"),
         ({"interests": [{"thread": "F-9"}]}, "no item 9"),
         ({"interests": [{}] * 11}, "interests"),
+        ({"protocols": ["grounding", "esperanto"]}, "no protocol 'esperanto'; there are: request-result, "),
+        ({"protocols": ["x"] * 33}, "protocols"),
         ({"role": "writes", "leave": True}, "leave alone"),
         ({"leave": "x" * 301}, "leave"),
     ):
         failure = await ann.fail("join", **said)
         assert word in failure["message"], said
     assert await board.seq() == before
+
+
+@both
+async def test_agents_say_which_protocols_they_speak(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    text = await ann.say("join", role="checks", protocols=["work-assignment", "grounding"])
+    assert text.splitlines()[0] == "you are ann: checks · speaks grounding, work-assignment"
+    told = (await ben.do("join"))["others"][0]
+    assert (told["agent"], told["protocols"]) == ("ann", ["grounding", "work-assignment"])
+    await ann.do("join", role="judges")
+    events = [e for e in (await ben.do("read", since=0))["events"] if e["event"].startswith("agent.")]
+    assert [e["data"]["protocols"] for e in events] == [["grounding", "work-assignment"]] * 2
+    await ann.do("join", protocols=[])
+    assert (await ben.do("join"))["others"][0]["protocols"] == []
 
 
 async def test_interests_name_threads_by_their_first_items(board: Any) -> None:

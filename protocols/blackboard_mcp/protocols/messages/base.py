@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.values import dataclass
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from ..errors import Conflict, InvalidInput
+from ..items import Visibility
 from ..keys import check_glob, check_key
 
 MAX_BODY = 100_000
@@ -235,13 +236,15 @@ class MessageProtocol:
     """The base of all protocols; a subclass defines its name, version and shapes, and states if it has any.
 
     The first line of the subclass's docstring says what the protocol is for. Kinds in `shapes` must differ from those
-    of all other registered protocols. `states` are those of the things that the protocol is about.
+    of all other registered protocols. `states` are those of the things that the protocol is about. `level` says who
+    sees its messages: everybody on the board, the agents of the writer's team, or the writer alone.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     shapes: ClassVar[tuple[KeyShape, ...]]
     states: ClassVar[States | None] = None
+    level: ClassVar[Visibility] = Visibility.BOARD
 
     def __init__(self, scope: str) -> None:
         """Makes the protocol for one scope.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import InvalidInput
+from ..items import Visibility
 from .base import Address, Body, KeyShape, MessageProtocol, Part, States
 from .consistency_check import ConsistencyCheck
 from .critique_exchange import CritiqueExchange
@@ -106,6 +107,7 @@ class Registry:
                 "name": protocol.name,
                 "version": protocol.version,
                 "purpose": protocol.purpose(),
+                "level": str(protocol.level),
                 "keys": [
                     {
                         "key": shape.outline(),
@@ -149,6 +151,8 @@ def _check(protocol: Any) -> str:
         raise InvalidInput(f"{shown}.version must be a whole number from 1.")
     if not protocol.purpose():
         raise InvalidInput(f"{shown} needs a docstring whose first line says what it is for.")
+    if protocol.level not in (Visibility.BOARD, Visibility.TEAM, Visibility.PRIVATE):
+        raise InvalidInput(f"{shown}.level must be Visibility.BOARD, TEAM or PRIVATE.")
     shapes: Any = getattr(protocol, "shapes", None)
     if not isinstance(shapes, tuple) or not 0 < len(shapes) <= MAX_SHAPES:
         raise InvalidInput(f"{shown}.shapes must be a tuple of 1 to {MAX_SHAPES} KeyShapes.")

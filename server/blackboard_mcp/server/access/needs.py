@@ -211,8 +211,8 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
         ),
         "join": Needs(
             (
-                _case("list", Action.READ, _none("role", "skills", "interests", "leave")),
-                _case("join", Action.POST, _given("role", "skills", "interests", "leave")),
+                _case("list", Action.READ, _none("role", "skills", "interests", "protocols", "leave")),
+                _case("join", Action.POST, _given("role", "skills", "interests", "protocols", "leave")),
             )
         ),
         "turn": Needs(

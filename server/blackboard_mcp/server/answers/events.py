@@ -66,7 +66,8 @@ def plainly(event: Event) -> str | None:
         case EventType.AGENT_JOINED | EventType.AGENT_CHANGED:
             role = [in_quotes(clip(str(said["role"]), _REASON))] if said.get("role") else []
             skills = [f"skills {_listed(said['skills'])}"] if said.get("skills") else []
-            return "; ".join([*role, *skills]) or "takes part"
+            spoken = [f"speaks {_listed(said['protocols'])}"] if said.get("protocols") else []
+            return "; ".join([*role, *skills, *spoken]) or "takes part"
         case EventType.AGENT_LEFT:
             waived = [f"waived {_listed(said['waived'])}"] if said.get("waived") else []
             released = [f"released {_listed(said['released'])}"] if said.get("released") else []

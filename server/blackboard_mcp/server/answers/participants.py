@@ -1,4 +1,4 @@
-"""Participants as text: who takes part, in which role, with which skills."""
+"""Participants as text: who takes part, in which role, with which skills and protocols."""
 
 from __future__ import annotations
 
@@ -63,4 +63,6 @@ def said_of(participant: Participant) -> str:
     parts = [clip(participant.role, MAX_ROLE)] if participant.role else []
     if participant.skills:
         parts.append(f"skills {', '.join(map(word, participant.skills))}")
+    if participant.protocols:
+        parts.append(f"speaks {', '.join(map(word, participant.protocols))}")
     return f": {' · '.join(parts)}" if parts else ""

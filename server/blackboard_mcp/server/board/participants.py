@@ -19,12 +19,13 @@ class Participates(Calls):
         *,
         skills: Sequence[str] | None = None,
         interests: Sequence[Mapping[str, Any]] | None = None,
+        protocols: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> JoinAnswer:
         """Makes the agent take part in that role, or changes what it said about itself; returns who takes part.
 
         `role` is one line, empty for none. `skills` are those that requests and tasks go by, `interests`
-        filters of events; `None` leaves them as they are.
+        filters of events, `protocols` names of protocols that the agent speaks; `None` leaves them as they are.
 
         Raises:
             InvalidInput: a value is not allowed.
@@ -35,6 +36,7 @@ class Participates(Calls):
             "role": role,
             "skills": None if skills is None else list(skills),
             "interests": None if interests is None else [dict(filter_) for filter_ in interests],
+            "protocols": None if protocols is None else list(protocols),
         }
         return await self._call("join", given, JoinAnswer, once=idempotency_key)
 

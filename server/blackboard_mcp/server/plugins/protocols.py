@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import Draft, Visibility
 
 from .loading import CLASS, load
 
@@ -56,6 +58,48 @@ class Protocols:
     def about(self) -> list[dict[str, Any]]:
         """The description of each protocol, as a map that includes its `name`."""
         return self.registry.about()
+
+    @cached_property
+    def _levels(self) -> dict[tuple[str, int], tuple[str, Visibility]]:
+        """The protocol and its level by kind of message and number of parts, where that is not the board."""
+        if not self._named:
+            return {}
+        return {
+            (shape.kind, len(shape.parts)): (protocol.name, Visibility(protocol.level))
+            for protocol in self.registry
+            if protocol.level != Visibility.BOARD
+            for shape in protocol.shapes
+        }
+
+    def levelled(self, draft: Draft) -> Draft:
+        """Returns the draft with the visibility of its protocol's level, if its key is a message's of such a protocol.
+
+        Raises:
+            InvalidInput: the draft asks for another visibility.
+        """
+        if draft.key is None or not self._levels:
+            return draft
+        _, kind, *parts = [*draft.key.split(":"), ""]
+        found = self._levels.get((kind, len(parts) - 1))
+        if found is None or draft.visibility is found[1]:
+            return draft
+        if draft.visibility is not None:
+            raise InvalidInput(
+                f"Messages of the protocol {found[0]} have visibility {found[1]}, and {draft.key!r:.80} is one; leave "
+                "visibility out. Nothing was changed."
+            )
+        return replace(draft, visibility=found[1])
+
+    def check(self, name: str) -> None:
+        """Checks that there is such a protocol.
+
+        Raises:
+            InvalidInput: there is none; the error names all.
+        """
+        try:
+            self.registry.get(name)
+        except InvalidInput as error:
+            raise InvalidInput(f"{error.message} Nothing was changed.") from None
 
     @property
     def names(self) -> list[str]:

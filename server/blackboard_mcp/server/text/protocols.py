@@ -15,7 +15,8 @@ def protocol_lines(about: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = ["scope: a word of yours that keeps conversations apart; * stands for any part in patterns"]
     for protocol in about:
         purpose = one_line(protocol["purpose"])[:_SHOWN]
-        lines.append(f"{protocol['name']} {protocol['version']}: {purpose}")
+        level = "" if protocol["level"] == "board" else f" ({protocol['level']})"
+        lines.append(f"{protocol['name']} {protocol['version']}{level}: {purpose}")
         for key in protocol["keys"]:
             fields = ", ".join(name if needed else f"{name}?" for name, needed in key["fields"].items())
             lines.append(f"  {key['key']} by {one_line(key['writer'])[:_SHOWN]}: {{{fields}}}")

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.asking import MAX_SKILLS
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_TEXT, parse_ref
 from blackboard_mcp.protocols.late_models import run_wire
-from blackboard_mcp.protocols.participants import MAX_INTERESTS, MAX_NOTE, MAX_ROLE
+from blackboard_mcp.protocols.participants import MAX_INTERESTS, MAX_NOTE, MAX_ROLE, MAX_SPOKEN
 from blackboard_mcp.protocols.runs import (
     MAX_INSTRUCTION,
     MAX_PROBLEM,
@@ -44,6 +44,7 @@ Role = Annotated[str, Field(max_length=MAX_ROLE)]
 Skills = Annotated[list[Name], Field(max_length=MAX_SKILLS)]
 Filter = Annotated[dict[str, Any], Field(max_length=16)]
 Interests = Annotated[list[Filter], Field(max_length=MAX_INTERESTS, description="event filters")]
+Spoken = Annotated[list[Name], Field(max_length=MAX_SPOKEN)]
 Leave = Annotated[
     bool | Annotated[str, Field(max_length=MAX_NOTE)],
     WithJsonSchema({"type": "string", "maxLength": MAX_NOTE, "description": "true or a note"}),
@@ -163,13 +164,14 @@ class RunTools:
         role: Role | None = None,
         skills: Skills | None = None,
         interests: Interests | None = None,
+        protocols: Spoken | None = None,
         leave: Leave | None = None,
         board: Name | None = None,
     ) -> Answer:
         """Makes the caller take part, changes what it said, or ends its part. Without arguments it lists who
         takes part.
         """
-        said = role is not None or skills is not None or interests is not None
+        said = any(given is not None for given in (role, skills, interests, protocols))
         leaving = _SPELLED.get(leave.strip().lower(), leave) if isinstance(leave, str) else leave
         if leaving is not None and leaving is not False:
             if said:
@@ -181,7 +183,13 @@ class RunTools:
             roster = await self._participants.roster(caller.agent, board)
         else:
             roster = await self._participants.join(
-                caller.agent, board, role=role, skills=skills, interests=interests, once_key=caller.once_key
+                caller.agent,
+                board,
+                role=role,
+                skills=skills,
+                interests=interests,
+                protocols=protocols,
+                once_key=caller.once_key,
             )
         return self._answer(roster, roster_lines(roster, self._say.now()))
 

@@ -64,6 +64,7 @@ from ..input.validation.checking import Validation, Validators
 from ..limits.limits import Limits
 from ..limits.rates import Quotas, size_of
 from ..limits.turns import in_thread
+from ..plugins.protocols import Protocols
 from ..pruning.pruner import Pruner
 from ..text.tokens import Tokenizers
 from ..views import View, render_view
@@ -121,6 +122,7 @@ class Blackboard:
         validators: Validators | None = None,
         access: AccessJudge | None = None,
         responds: bool = False,
+        protocols: Protocols | None = None,
     ) -> None:
         self.store = store
         self.tokenizers = tokenizers
@@ -139,6 +141,7 @@ class Blackboard:
         self.claims = claims
         self._takes_turns = takes_turns
         self._responds = responds
+        self.protocols = Protocols() if protocols is None else protocols
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
         self._reader = ItemReader(store, self.looks, activity)
@@ -267,7 +270,7 @@ class Blackboard:
             for place, fields in enumerate(posts):
                 try:
                     self.quotas.check_text(len(fields.text or ""))
-                    made.append(draft(fields, tokenizer, place))
+                    made.append(self.protocols.levelled(draft(fields, tokenizer, place)))
                 except (InvalidInput, QuotaExceeded) as error:
                     if len(posts) == 1:
                         raise

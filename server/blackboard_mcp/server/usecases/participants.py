@@ -48,6 +48,7 @@ class Participants:
         role: str | None = None,
         skills: Sequence[str] | None = None,
         interests: Sequence[dict[str, Any]] | None = None,
+        protocols: Sequence[str] | None = None,
         once_key: str | None = None,
     ) -> Roster:
         """Makes the agent take part, or changes what it said. Errors are those of `BoardStore.join`."""
@@ -55,15 +56,18 @@ class Participants:
         if role is not None:
             check_text(role)
         wanted = None if skills is None else check_skills(skills)
+        for spoken in protocols or ():
+            self._board.protocols.check(spoken)
         name = await self._board.board_of(board, agent)
         self._board.quotas.charge(agent, name)
-        once = once_of(once_key, "join", role=role, skills=skills, interests=interests)
+        once = once_of(once_key, "join", role=role, skills=skills, interests=interests, protocols=protocols)
         joined = await self._board.store.join(
             name,
             agent,
             role=None if role is None else role.strip(),
             skills=wanted,
             interests=None if interests is None else await self._filters(name, interests),
+            protocols=protocols,
             once=once,
         )
         return await self._told(agent, name, joined)

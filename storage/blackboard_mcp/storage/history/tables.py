@@ -390,7 +390,10 @@ TABLES: tuple[Table, ...] = (
         "participant",
         ColumnRole.TRUTH,
         ("agent",),
-        {"agent": TEXT, "role": TEXT, "interests": ANY, "joined_at": INSTANT, "left_at": INSTANT},
+        {
+            **{"agent": TEXT, "role": TEXT, "interests": ANY, "joined_at": INSTANT, "left_at": INSTANT},
+            "protocols": TEXTS.since("[]"),
+        },
     ),
     Table(
         "task",

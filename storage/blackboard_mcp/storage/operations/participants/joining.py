@@ -20,7 +20,9 @@ from blackboard_mcp.protocols.participants import (
     MAX_INTERESTS_LENGTH,
     MAX_PARTICIPANTS,
     MAX_ROLE,
+    MAX_SPOKEN,
     PRESENCE_SECONDS,
+    PROTOCOL_NAME,
     Joined,
     Participant,
 )
@@ -57,6 +59,7 @@ def join(
     role: str | None = None,
     skills: Sequence[str] | None = None,
     interests: Sequence[Mapping[str, Any]] | None = None,
+    protocols: Sequence[str] | None = None,
     once: Once | None = None,
 ) -> Steps[Joined]:
     """Makes the agent take part, or changes what it said about itself.
@@ -66,7 +69,7 @@ def join(
         QuotaExceeded: too many agents take part.
         Refused: the board is closed, or too many skills are offered on it.
     """
-    _check(role, skills, interests)
+    _check(role, skills, interests, protocols)
     ledger = yield from open_ledger(write, board, agent)
     if ledger.board.lifecycle is Lifecycle.CLOSED:
         raise Refused(f"Board '{board}' is closed: nobody joins it any more. Nothing was changed.")
@@ -87,16 +90,17 @@ def join(
     filters = [] if former is None or fresh else [dict(filter_) for filter_ in former.interests]
     said = said if role is None else role
     filters = filters if interests is None else [dict(filter_) for filter_ in interests]
+    spoken = [] if former is None or fresh else list(former.protocols)
+    spoken = spoken if protocols is None else sorted(set(protocols))
     joined_at = write.now if former is None or fresh else micros(former.joined_at)
-    yield sql("participant_put"), (ledger.no, agent, said, dumps(filters), joined_at, 0)
+    yield sql("participant_put"), (ledger.no, agent, said, dumps(filters), joined_at, 0, dumps(spoken))
     now = yield from find(ledger.board, agent, write.now)
     assert now is not None
-    data = {"role": now.role, "skills": list(now.skills)}
+    data = _said(now)
     if fresh:
         yield from ledger.emit(EventType.AGENT_JOINED, data=data)
     elif former is not None and _words(former) != _words(now):
-        before = {"role": former.role, "skills": list(former.skills)}
-        yield from ledger.emit(EventType.AGENT_CHANGED, data={**data, **differences(before, data)})
+        yield from ledger.emit(EventType.AGENT_CHANGED, data={**data, **differences(_said(former), data)})
     yield from ledger.close()
     return (yield from standing(ledger.board, agent, write.now))
 
@@ -127,13 +131,14 @@ def _listed(board: BoardRow, now: int) -> Steps[tuple[Participant, ...]]:
 
 
 def _participant(board: BoardRow, row: Sequence[Any], now: int) -> Participant:
-    agent, role, interests, joined_at, left_at, last_seen, skills = row
+    agent, role, interests, protocols, joined_at, left_at, last_seen, skills = row
     presence = (board.config.presence_seconds or PRESENCE_SECONDS) * _MICROS
     return Participant(
         agent=agent,
         role=role,
         skills=tuple(json.loads(skills)),
         interests=tuple(json.loads(interests)),
+        protocols=tuple(json.loads(protocols)),
         joined_at=instant(joined_at),
         last_seen=instant(last_seen),
         present=last_seen > now - presence,
@@ -143,11 +148,23 @@ def _participant(board: BoardRow, row: Sequence[Any], now: int) -> Participant:
 
 def _words(participant: Participant) -> tuple[object, ...]:
     """Returns what a participant said about itself."""
-    return participant.role, participant.skills, participant.interests
+    return participant.role, participant.skills, participant.interests, participant.protocols
+
+
+def _said(participant: Participant) -> dict[str, Any]:
+    """Returns the facts of an event about what a participant says."""
+    return {
+        "role": participant.role,
+        "skills": list(participant.skills),
+        "protocols": list(participant.protocols),
+    }
 
 
 def _check(
-    role: str | None, skills: Sequence[str] | None, interests: Sequence[Mapping[str, Any]] | None
+    role: str | None,
+    skills: Sequence[str] | None,
+    interests: Sequence[Mapping[str, Any]] | None,
+    protocols: Sequence[str] | None,
 ) -> None:
     """Checks the bounds of what an agent says about itself.
 
@@ -160,6 +177,13 @@ def _check(
         )
     if skills is not None and len(set(skills)) > MAX_SKILLS:
         raise InvalidInput(f"An agent offers at most {MAX_SKILLS} skills. Nothing was changed.")
+    if protocols is not None and (
+        len(set(protocols)) > MAX_SPOKEN or not all(PROTOCOL_NAME.match(name) for name in protocols)
+    ):
+        raise InvalidInput(
+            f"Protocols are at most {MAX_SPOKEN} names of 1 to 32 of a-z 0-9 -, beginning with a letter. Nothing was "
+            "changed."
+        )
     if interests is None:
         return
     if len(interests) > MAX_INTERESTS or len(dumps(list(interests))) > MAX_INTERESTS_LENGTH:

@@ -54,7 +54,14 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     said = (participant.role, dumps([dict(filter_) for filter_ in participant.interests]))
     yield (
         sql("participant_put"),
-        (ledger.no, agent, *said, micros(participant.joined_at), write.now),
+        (
+            ledger.no,
+            agent,
+            *said,
+            micros(participant.joined_at),
+            write.now,
+            dumps(list(participant.protocols)),
+        ),
     )
     items = [*owed.values(), *declined]
     waived = _ids(item for item in items if item.public)

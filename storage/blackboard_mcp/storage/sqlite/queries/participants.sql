@@ -2,14 +2,14 @@
 
 -- name: participant_get
 -- One participant, whether it has left or not, with its skills (a JSON list) and its last call.
-SELECT p.agent, p.role, p.interests, p.joined_at, p.left_at, coalesce(a.last_seen, p.joined_at), (
+SELECT p.agent, p.role, p.interests, p.protocols, p.joined_at, p.left_at, coalesce(a.last_seen, p.joined_at), (
     SELECT json_group_array(s.skill) FROM (SELECT skill FROM skill WHERE board = ?1 AND agent = ?2 ORDER BY skill) s)
 FROM participant p LEFT JOIN agent a ON a.board = p.board AND a.name = p.agent
 WHERE p.board = ?1 AND p.agent = ?2;
 
 -- name: participants
 -- Who takes part, by name, each with its skills (a JSON list) and its last call.
-SELECT p.agent, p.role, p.interests, p.joined_at, p.left_at, coalesce(a.last_seen, p.joined_at), (
+SELECT p.agent, p.role, p.interests, p.protocols, p.joined_at, p.left_at, coalesce(a.last_seen, p.joined_at), (
     SELECT json_group_array(s.skill)
     FROM (SELECT skill FROM skill WHERE board = p.board AND agent = p.agent ORDER BY skill) s)
 FROM participant p INDEXED BY participant_here LEFT JOIN agent a ON a.board = p.board AND a.name = p.agent
@@ -21,9 +21,9 @@ SELECT count(*) FROM participant INDEXED BY participant_here WHERE board = ?1 AN
 
 -- name: participant_put
 -- An agent takes part, leaves, or changes what it says about itself.
-INSERT INTO participant(board, agent, role, interests, joined_at, left_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+INSERT INTO participant(board, agent, role, interests, joined_at, left_at, protocols) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 ON CONFLICT DO UPDATE SET role = excluded.role, interests = excluded.interests, joined_at = excluded.joined_at,
-    left_at = excluded.left_at;
+    left_at = excluded.left_at, protocols = excluded.protocols;
 
 -- name: roles_of
 -- The roles of those agents of a list (JSON) that take part.

@@ -67,8 +67,8 @@ class ParticipantTests:
         assert second.others == (bob,)
         assert await taking.names() == ["alice", "bob"]
         assert await taking.told() == [
-            ("agent.joined", "bob", {"role": "tester", "skills": ["lint", "sql"]}),
-            ("agent.joined", "alice", {"role": "", "skills": []}),
+            ("agent.joined", "bob", {"role": "tester", "skills": ["lint", "sql"], "protocols": []}),
+            ("agent.joined", "alice", {"role": "", "skills": [], "protocols": []}),
         ]
         assert second.seq == await taking.at.seq()
 
@@ -86,6 +86,7 @@ class ParticipantTests:
                 {
                     "role": "tester",
                     "skills": ["lint"],
+                    "protocols": [],
                     "was": {"skills": ["sql"]},
                     "now": {"skills": ["lint"]},
                 },
@@ -94,6 +95,16 @@ class ParticipantTests:
         other = (await taking.join("bob", interests=())).participant
         assert (other.role, other.interests) == ("tester", ())
         assert [told[0] for told in await taking.told()] == ["agent.joined", *["agent.changed"] * 2]
+
+    async def test_participants_say_which_protocols_they_speak(self, taking: Taking) -> None:
+        spoken = (await taking.join("bob", protocols=("grounding", "acme-game", "grounding"))).participant
+        assert spoken.protocols == ("acme-game", "grounding")
+        assert (await taking.join("bob", role="tester")).participant.protocols == spoken.protocols
+        assert (await taking.join("bob", protocols=())).participant.protocols == ()
+        assert [told[2]["protocols"] for told in await taking.told()] == [list(spoken.protocols)] * 2 + [[]]
+        for wrong in (("No",), ("",), ("a" * 33,), tuple(f"p{n}" for n in range(33))):
+            with pytest.raises(InvalidInput, match="Protocols are at most 32"):
+                await taking.join("bob", protocols=wrong)
 
     async def test_skills_of_participants_are_those_that_requests_go_by(self, taking: Taking) -> None:
         await taking.join("bob", skills=("sql",))
