@@ -22,6 +22,8 @@ class RemarkKind(StrEnum):
     """The post criticises or replies to the items, which were withdrawn or invalidated before: no debate opens."""
     FALLEN = "fallen"
     """The items say the same, and were withdrawn or invalidated."""
+    CLOSE = "close"
+    """The items say about the same in other words, and were withdrawn or invalidated."""
     NUMBERS = "numbers"
     """The items say the same except for numbers, and stand."""
     CLAIM = "claim"

@@ -64,6 +64,20 @@ async def test_a_critique_is_told_who_criticised_before_and_how_to_take_it_back(
     ]
 
 
+async def test_what_comes_close_to_what_fell_is_named_with_its_text(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    wrong = await ada.post("The outage was caused by\nthe connection pool", "HYPOTHESIS")
+    critique = {"type": "CRITIQUE", "text": "It is idle", "edges": {"critiques": [wrong["id"]]}}
+    await ben.do("post", **critique)
+    await ada.do("debate", op="concede", id=wrong["id"], reason="so it is")
+    text = await ben.say("post", text="Connection pools cause the outage")
+    assert text.splitlines()[1:3] == [
+        "F-3 comes close to H-1, which is INVALIDATED after C-2: say what is new, or "
+        'post(id="F-3", status="WITHDRAWN")',
+        "H-1 by ada: The outage was caused by the connection pool",
+    ]
+
+
 async def test_what_fell_or_differs_in_numbers_is_named(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     wrong = await ada.post("The port is 5432")

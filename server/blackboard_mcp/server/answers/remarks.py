@@ -103,12 +103,16 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
             )
             for one in remark.about
         ]
-    if remark.kind is RemarkKind.FALLEN:
+    if remark.kind in (RemarkKind.FALLEN, RemarkKind.CLOSE):
         against = [id_ for kind, id_ in first.cited_by if kind in ("refutes", "critiques")]
         why = f" after {', '.join(against[:_NAMED])}" if against else ""
+        back = f'post(id="{item.id}", status="WITHDRAWN")'
+        if remark.kind is RemarkKind.FALLEN:
+            fell = f"{first.id} by {_who(first, agent)}, which is {first.status}{why}"
+            return [f"{item.id} repeats {fell}: say what is new, or {back}"]
         return [
-            f"{item.id} repeats {first.id} by {_who(first, agent)}, which is {first.status}{why}: say what is new, or "
-            f'post(id="{item.id}", status="WITHDRAWN")'
+            f"{item.id} comes close to {first.id}, which is {first.status}{why}: say what is new, or {back}",
+            _named(first, agent),
         ]
     if remark.kind is RemarkKind.UNSEEN:
         return [f"not shown to you yet: {_named(one, agent)}" for one in remark.about]

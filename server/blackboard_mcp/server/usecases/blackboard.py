@@ -25,6 +25,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
+from blackboard_mcp.protocols.closeness import telling
 from blackboard_mcp.protocols.debates import Outcome, StandingWatch
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM
@@ -278,6 +279,7 @@ class Blackboard:
                     raise type(error)(words, **{"place": place + 1, **error.facts}) from None
                 if _may_be_found_again(fields):
                     fingerprint(fields.text or "")  # cached here for the store's writer
+                    telling(fields.text or "")
             return made
 
         characters = sum(len(fields.text or "") for fields in posts)

@@ -14,7 +14,7 @@ from .engine import SqliteEngine
 APPLICATION_ID = 0x42424D43
 """The `application_id` that marks a SQLite file as a board file."""
 
-FILLS = {20: guard_index.rebuild, 25: endorsements.fill}
+FILLS = {20: guard_index.rebuild, 25: endorsements.fill, 48: endorsements.fill}
 """Operations that complete the data of an older file, by the number of their migration."""
 
 

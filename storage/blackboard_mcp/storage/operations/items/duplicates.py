@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.closeness import are_close
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint, outline
 from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, ItemType, Status, Visibility
@@ -23,10 +24,13 @@ from ..ledger.principals import mark_of
 from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
 from ..reading.item_states import values
 from . import questions
+from .endorsements import word_marks
 
 _AGAIN = frozenset({ItemType.LOG, ItemType.RESULT})
 _CRITIQUES = 5
 """The most critiques that a remark names."""
+_HOW = {"same": RemarkKind.FALLEN, "close": RemarkKind.CLOSE, "numbers": RemarkKind.NUMBERS}
+"""Ways in which findings are alike, in the order in which they are told."""
 _BY_NUMBERS = 3
 """The most remarks of one call on findings that differ only in their numbers."""
 
@@ -179,14 +183,22 @@ def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:
-    """Returns a remark if an older finding with the same text fell, or one differs from it only in numbers."""
+    """Returns a remark if an older finding fell that says the same or about the same, or differs only in numbers."""
     known = {edge.target for edge in item.edges}
     said, but_for = fingerprint(item.text), outline(item.text) if numbers_too else ""
-    asked = (ledger.no, said, but_for, str(item.type), item.number)
-    for number, fell in (yield sql("findings_alike"), asked):  # findings that fell come first
-        if number not in known:
-            kind = RemarkKind.FALLEN if fell else RemarkKind.NUMBERS
-            return [Remark(place, kind, (yield from _shown(ledger, [number])))]
+    words = dumps(word_marks(item.text))
+    asked = (ledger.no, said, but_for, str(item.type), item.number, words)
+    found = {
+        how: [number for number, way in rows if way == how and number not in known]
+        for rows in [(yield sql("findings_alike"), asked)]
+        for how in _HOW
+    }
+    for how, kind in _HOW.items():
+        if how == "close" and found[how]:
+            rows = yield from load_any(ledger.no, found[how])
+            found[how] = [n for n in found[how] if are_close(rows[n].text, item.text)]
+        if found[how]:
+            return [Remark(place, kind, (yield from _shown(ledger, found[how][:1])))]
     return []
 
 

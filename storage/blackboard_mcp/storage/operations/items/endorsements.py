@@ -7,6 +7,7 @@ import json
 from blackboard_mcp.protocols.answers import (
     Endorsement,
 )
+from blackboard_mcp.protocols.closeness import telling
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.findings import (
     FINDINGS,
@@ -16,12 +17,14 @@ from blackboard_mcp.protocols.findings import (
     normal_form,
     outline,
 )
-from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Zone
+from blackboard_mcp.protocols.items import FALLEN, Draft, EdgeKind, ItemType, Zone
 
 from ..ledger.ledger import Ledger, get_board, load, load_any
 from ..ledger.rows import ItemRow, Steps, dumps, instant, numbers, sql
 
 _TAGS_TOLD = 8
+_WORD = 40
+"""Letters of a telling word that are stored."""
 _PAGE = 200
 
 
@@ -43,10 +46,26 @@ def _remember(no: int, number: int, text: str) -> Steps[None]:
         yield sql("finding_add"), (no, but_for, number)
 
 
+def remember_fallen(ledger: Ledger, row: ItemRow) -> Steps[None]:
+    """Stores the telling words of a finding that fell, by which findings close to it are recognised."""
+    if row.status in FALLEN and row.public and row.key is None and _comparable(row.type, row.text):
+        yield from _remember_words(ledger.no, row.number, row.text)
+
+
+def _remember_words(no: int, number: int, text: str) -> Steps[None]:
+    for word in word_marks(text):
+        yield sql("finding_add"), (no, word, number)
+
+
+def word_marks(text: str) -> tuple[str, ...]:
+    """Returns the telling words of a text in the form in which they stand among the fingerprints."""
+    return tuple(f"~{word[:_WORD]}" for word in telling(text)) if len(text) <= MAX_FINDING else ()
+
+
 def forget(no: int, row: ItemRow) -> Steps[None]:
-    """Deletes the fingerprints of an item's text."""
+    """Deletes the fingerprints and the telling words of an item's text."""
     if row.public and row.key is None and _comparable(row.type, row.text):
-        for said in (fingerprint(row.text), outline(row.text)):
+        for said in (fingerprint(row.text), outline(row.text), *word_marks(row.text)):
             yield sql("finding_forget"), (no, said, row.number)
 
 
@@ -55,9 +74,11 @@ def fill() -> Steps[None]:
     place = (0, 0)
     while True:
         rows = yield sql("findings_page"), (*place, dumps(sorted(FINDINGS)), _PAGE)
-        for board, number, text in rows:
+        for board, number, text, status in rows:
             if len(text) <= MAX_FINDING:
                 yield from _remember(board, number, text)
+                if status in FALLEN:
+                    yield from _remember_words(board, number, text)
         if len(rows) < _PAGE:
             return
         place = (rows[-1][0], rows[-1][1])

@@ -25,6 +25,7 @@ from ..debates import agreements
 from ..ledger.ledger import Ledger, open_ledger
 from ..ledger.principals import audience
 from ..ledger.rows import ItemRow, Steps, numbers, sql
+from . import endorsements
 
 SUPERSEDED = "SUPERSEDED"
 DELETED = "DELETED"
@@ -54,11 +55,12 @@ class _Notice:
 
 
 def retract(ledger: Ledger, row: ItemRow, status: str, successor: int | None = None) -> Steps[None]:
-    """Sends notices to the items that rest on `row`, and ends requests to agree to it.
+    """Sends notices to the items that rest on `row`, ends requests to agree to it, and remembers a finding that fell.
 
     `status` says how it was retracted, `successor` what superseded it. Notices beyond `AT_ONCE` are left to `spread`.
     """
     yield from agreements.end(ledger, row, status)
+    yield from endorsements.remember_fallen(ledger, row)
     yield sql("spreading_add"), (ledger.no, row.number, row.number, status, successor, ledger.agent)
     yield from _spread(ledger, AT_ONCE, row.number)
 

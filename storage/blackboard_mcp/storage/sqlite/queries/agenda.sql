@@ -65,6 +65,20 @@ CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value
 CROSS JOIN item i ON i.board = f.board AND i.number = f.number
 WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.number DESC LIMIT ?3;
 
+-- name: findings_fallen_close
+-- Findings that fell and have one of some words (a JSON list), the newest first.
+SELECT i.type, i.number, i.status, i.text FROM (
+    SELECT DISTINCT f.number FROM json_each(?2) w
+    CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value
+    ORDER BY f.number DESC LIMIT ?3) n
+CROSS JOIN item i ON i.board = ?1 AND i.number = n.number
+WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.number DESC;
+
+-- name: tasks_failed
+-- The newest tasks that failed or were cancelled.
+SELECT number, title, state, why FROM task INDEXED BY task_failed
+WHERE board = ?1 AND dead_end <> '' ORDER BY number DESC LIMIT ?2;
+
 -- name: after_add
 -- A task comes after another.
 INSERT INTO task_after(board, task, after_task) VALUES (?1, ?2, ?3);

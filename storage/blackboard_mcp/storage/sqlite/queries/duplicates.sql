@@ -36,16 +36,23 @@ WHERE i.number < ?3 AND i.status IN ('ACTIVE', 'DEBATED') AND VISIBLE(i.owner, ?
 ORDER BY i.number;
 
 -- name: findings_alike
--- Findings of one type, older than one, that say the same and fell, or that stand and say the same but for the
--- numbers; what fell first, and the newest of each.
-SELECT number, fell FROM (
-    SELECT f.number, 1 AS fell FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+-- Findings, older than one: of one type that say the same and fell; that fell and have one of some words (a JSON list
+-- ?6); of one type that stand and say the same but for the numbers. The newest of each.
+SELECT number, how FROM (
+    SELECT f.number, 'same' AS how FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
     WHERE f.board = ?1 AND f.fingerprint = ?2 AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
       AND i.status IN ('WITHDRAWN', 'INVALIDATED')
     ORDER BY f.number DESC LIMIT 20)
 UNION ALL
-SELECT number, fell FROM (
-    SELECT f.number, 0 AS fell FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+SELECT number, how FROM (
+    SELECT DISTINCT f.number, 'close' AS how FROM json_each(?6) w
+    CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value AND f.number < ?5
+    CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+    WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED')
+    ORDER BY f.number DESC LIMIT 20)
+UNION ALL
+SELECT number, how FROM (
+    SELECT f.number, 'numbers' AS how FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
     WHERE f.board = ?1 AND f.fingerprint = ?3 AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
       AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
       AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.fingerprint = ?2 AND s.number = i.number)

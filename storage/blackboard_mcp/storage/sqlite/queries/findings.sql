@@ -6,7 +6,7 @@ INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3) ON CONFLICT 
 
 -- name: findings_page
 -- Items of some types (a JSON list) that everybody sees, that have no key and were not forgotten, after a place.
-SELECT board, number, text FROM item
+SELECT board, number, text, status FROM item
 WHERE (board, number) > (?1, ?2) AND PUBLIC(owner) AND key IS NULL AND deleted = 0 AND type IN (SELECT value FROM json_each(?3))
 ORDER BY board, number LIMIT ?4;
 

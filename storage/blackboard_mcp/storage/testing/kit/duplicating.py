@@ -160,6 +160,29 @@ class DuplicateTests:
         await at.change("alice", first, status="INVALIDATED")
         assert await remarks(at, "bob", "the disk is full.") == [(RemarkKind.FALLEN, [first.number])]
 
+    async def test_what_fell_is_named_to_whoever_says_about_the_same(self, at: Table) -> None:
+        first = await at.post("alice", "The outage was caused by the connection pool", "HYPOTHESIS")
+        said = "Connection pools cause the outage"
+        assert await remarks(at, "bob", said, "HYPOTHESIS") == []
+        await at.change("alice", first, status="WITHDRAWN")
+        close = [(RemarkKind.CLOSE, [first.number])]
+        assert await remarks(at, "carol", "The connection pool causes outages", "HYPOTHESIS") == close
+        assert await remarks(at, "carol", "It's the connection pool that causes outages.") == close
+        assert await remarks(at, "carol", "the outage was caused by the connection pool.", "HYPOTHESIS") == [
+            (RemarkKind.FALLEN, [first.number])
+        ]
+        for other in (
+            "Connection pools do not cause the outage",
+            "Connection pools cause the outage after 5 minutes",
+            "Connection pools outlive the migration that was rolled back on Tuesday",
+            "the pool",
+        ):
+            assert await remarks(at, "dave", other) == [], other
+        assert await remarks(at, "dave", said, "LOG") == []
+        assert await remarks(at, "dave", f"{said}!", "HYPOTHESIS", refutes=first) == [
+            (RemarkKind.CLAIM, [first.number])
+        ]
+
     async def test_what_differs_in_numbers_only_is_stored_and_named(self, at: Table) -> None:
         await at.post("alice", "The pool holds 10 connections")
         assert await remarks(at, "bob", "the pool holds 1,000 connections") == [(RemarkKind.NUMBERS, [1])]
@@ -178,5 +201,6 @@ class DuplicateTests:
         await at.change("carol", hidden, status="INVALIDATED")
         await at.post("carol", "between us", "CRITIQUE", critiques=claim, private=True)
         assert await remarks(at, "bob", "The pool holds 10 connections") == []
+        assert await remarks(at, "eve", "Pools hold 10 connections") == []
         assert await remarks(at, "dave", "The pool holds 11 connections") == [(RemarkKind.NUMBERS, [4])]
         assert await remarks(at, "bob", "no", "CRITIQUE", critiques=claim) == []

@@ -244,6 +244,24 @@ class PlanningTests:
         )
         assert (await take(at, "dora", failed)).dead_ends == ()
 
+    async def test_who_plans_what_comes_close_to_a_dead_end_is_told(self, at: Table) -> None:
+        (failed,) = await plan(at, "Restore the nightly backup of the orders table", retries=0)
+        await take(at, "bob", failed)
+        await settle(at, "bob", "fail", failed, "the backup is empty")
+        fact = await at.post("carol", "Orders were lost because the backup job ran out of disk")
+        await at.change("carol", fact, status="WITHDRAWN")
+        wanted = ("Restoring the orders table from nightly backups", "Find lost orders", "Look elsewhere")
+        tasks = [
+            NewTask(title=wanted[0]),
+            NewTask(title=wanted[1], text="The backup job ran out of disk and orders were lost"),
+            NewTask(title=wanted[2], text="The backup job never ran out of disk and orders were lost"),
+        ]
+        made = await at.store.plan(at.board, "alice", tasks)
+        assert made.dead_ends == (
+            f"{made.tasks[0].id} comes close to T-{failed} FAULTED: the backup is empty",
+            f"{made.tasks[1].id} comes close to {fact.id} WITHDRAWN",
+        )
+
     async def test_a_snapshot_has_the_tasks_that_concern_its_agent(self, at: Table) -> None:
         await at.configure()
         assert (await at.store.snapshot(at.board, "bob")).work is None
