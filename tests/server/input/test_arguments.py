@@ -78,6 +78,20 @@ def test_defaults_are_not_shared_between_calls() -> None:
     assert ARGUMENTS.check({"text": "a"})["tags"] == []
 
 
+def test_functions_made_alike_have_the_defaults_and_bounds_of_their_own() -> None:
+    def listing(page: int, longest: str) -> Arguments:
+        async def served(size: int = page, word: str = "") -> None: ...
+
+        served.__annotations__["word"] = f"Annotated[str, Field(max_length={longest})]"
+        return Arguments("listed", served)
+
+    few, many, longer = listing(3, "4"), listing(30, "4"), listing(3, "5")
+    assert [each.check({})["size"] for each in (few, many, longer)] == [3, 30, 3]
+    assert longer.check({"word": "hello"})["word"] == "hello"
+    with pytest.raises(InvalidInput):
+        few.check({"word": "hello"})
+
+
 def test_unknown_arguments_are_named_together_with_the_known_ones() -> None:
     message = refusal(txet="b", foo=1)
     assert message.startswith(

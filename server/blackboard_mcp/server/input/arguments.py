@@ -14,7 +14,7 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast, get_type_hints
 
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -47,12 +47,30 @@ PLAIN_TYPES: Final = {
 
 
 _models: dict[str, type[BaseModel]] = {}
+_defined: dict[Hashable, type[BaseModel]] = {}
+"""The models by the definitions of functions: several servers of one process serve the same functions."""
+
+
+def _definition(fn: Callable[..., Any]) -> Hashable:
+    """Returns what the arguments of a function follow from; it is the same for methods of several objects."""
+    plain = getattr(fn, "__func__", fn)
+    if not inspect.isfunction(plain):
+        return plain
+    told = (plain.__annotations__, plain.__defaults__, plain.__kwdefaults__)
+    return plain.__code__, plain.__module__, plain.__qualname__, repr(told)
 
 
 @functools.cache
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """Returns the JSON schema of a model. The result is cached, so callers must not change it."""
     return model.model_json_schema()
+
+
+@functools.cache
+def _unbounded_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """Returns the paths of strings, arrays and mappings of a model that have no upper bound."""
+    schema = _schema_of(model)
+    return tuple(_unbounded(schema, schema.get("$defs", {}), ()))
 
 
 class Arguments:
@@ -76,14 +94,21 @@ class Arguments:
             key for key, field in self._model.model_fields.items() if not field.is_required()
         )
         if not lenient:
-            raw_schema = self._raw_schema
-            for path in _unbounded(raw_schema, raw_schema.get("$defs", {}), ()):
+            for path in _unbounded_of(self._model):
                 raise TypeError(f"{name}: {path or 'its arguments'} has no upper bound; give it a max_length")
 
     @staticmethod
     def _of_signature(name: str, fn: Callable[..., Any]) -> type[BaseModel]:
         if not inspect.iscoroutinefunction(fn):
             raise TypeError(f"{name}: tools and resources are `async def` functions")
+        definition = _definition(fn)
+        model = _defined.get(definition)
+        if model is None:
+            model = _defined[definition] = Arguments._built(name, fn)
+        return model
+
+    @staticmethod
+    def _built(name: str, fn: Callable[..., Any]) -> type[BaseModel]:
         hints = get_type_hints(fn, include_extras=True)
         fields: dict[str, Any] = {}
         for parameter in inspect.signature(fn).parameters.values():

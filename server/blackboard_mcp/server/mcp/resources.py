@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
@@ -54,7 +55,7 @@ class _Served:
     mime_type: str
     needs: Needs
 
-    @property
+    @cached_property
     def literal_length(self) -> int:
         """The number of fixed characters in the template; the template with the most fits a URI best."""
         return len(self.uri) if self.template is None else len(self.template.expand({}))

@@ -16,6 +16,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> StaticEmbedder:
         raise AssertionError("the model reached for the network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
+    wordllama._read.cache_clear()  # it may have been read by an earlier test
     found = load_bundled_embedder()
     if found is None:
         pytest.skip("no bundled model on this platform")
@@ -30,6 +31,13 @@ def test_vectors_have_unit_length_and_empty_text_has_none(model: StaticEmbedder)
     assert vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), [1, 0, 1], atol=1e-5)
     assert logging.getLogger().handlers == handlers
+
+
+def test_its_data_are_read_once_in_a_process(model: StaticEmbedder) -> None:
+    other = load_bundled_embedder()
+    assert isinstance(other, StaticEmbedder)
+    assert np.array_equal(model.embed_query("a cat"), other.embed_query("a cat"))
+    assert wordllama._read.cache_info().misses == 1
 
 
 def test_near_meanings_are_near(model: StaticEmbedder) -> None:

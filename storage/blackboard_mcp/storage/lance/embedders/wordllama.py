@@ -6,6 +6,7 @@ looks elsewhere, tries the network and reconfigures logging.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from blackboard_mcp.protocols.archive import Embedder
 _WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 _BATCH = 256
+_lock = threading.Lock()
 
 
 def load_bundled_embedder() -> Embedder | None:
@@ -40,8 +42,6 @@ class StaticEmbedder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
 
     def embed_documents(self, texts: Sequence[str]) -> object:
         """Returns vectors as `Embedder` describes them."""
@@ -76,15 +76,18 @@ class StaticEmbedder:
         return total / max(float(np.linalg.norm(total)), 1e-9)
 
     def _load(self) -> tuple[Any, Any]:
-        with self._lock:
-            if self._loaded is None:
-                import numpy as np
-                from safetensors.numpy import load_file
-                from tokenizers import Tokenizer
+        with _lock:
+            return _read(self._folder)
 
-                tokenizer = Tokenizer.from_file(str(self._folder / _TOKENIZER))
-                tokenizer.no_truncation()
-                tokenizer.no_padding()
-                table = load_file(str(self._folder / _WEIGHTS))["embedding.weight"].astype(np.float32)
-                self._loaded = (table, tokenizer)
-            return self._loaded
+
+@functools.lru_cache(maxsize=1)
+def _read(folder: Path) -> tuple[Any, Any]:
+    """Returns the vectors of all tokens, and the tokenizer; embedders of one process share them."""
+    import numpy as np
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return load_file(str(folder / _WEIGHTS))["embedding.weight"].astype(np.float32), tokenizer
