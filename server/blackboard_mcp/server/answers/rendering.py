@@ -56,7 +56,7 @@ from ..text.lines import (
 )
 from ..usecases.following import NewsPage
 from ..usecases.reading import Reading
-from ..usecases.searching import Around, SearchResult
+from ..usecases.searching import FAR, Around, SearchResult
 from . import explanations
 from .events import plainly, taken_back
 from .readers import critiques_line
@@ -409,7 +409,7 @@ class Rendering:
         `restored` says that the call moved the items back to working memory.
         """
         now = self._clock.now()
-        lines = []
+        lines = [FAR] if found.far else []
         for item in found.items:
             shown = replace(item, text=found.excerpts.get(item.number, item.text))
             line = self.line(shown, now)
@@ -421,7 +421,7 @@ class Rendering:
             for place, neighbour in (("before", around.before), ("after", around.after)):
                 if neighbour is not None:
                     lines.append(f"  {place} it: {self.line(neighbour, now, _NEIGHBOUR_WIDTH)}")
-        if not lines:
+        if not found.items:
             lines.append("nothing in the archive matches")
         elif restored:
             lines.append(f"restored {len(found.items)} to working memory")

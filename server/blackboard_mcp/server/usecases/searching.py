@@ -20,7 +20,9 @@ from ..text.snippets import excerpt, is_close
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """Notice of an answer without the index."""
-FAR = "Nothing matches closely: none of these has half of the words, they are only the nearest there is."
+FAR = (
+    "Nothing matches closely: none of these has half of the words, they are only the nearest in the archive."
+)
 """Notice of an answer that may have nothing to do with the query."""
 
 _IDS = re.compile(
@@ -61,6 +63,7 @@ class Around:
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Archived items, best first. `mode` says what answered, `left` by which event each item left, by number.
+    `far` says that no item may have anything to do with the query.
 
     `excerpts` are the parts of long texts that match the query, by item number. `neighbours` are the items
     around each hit in its thread, by the hit's number, where they were asked for.
@@ -73,6 +76,7 @@ class SearchResult:
     seq: int
     excerpts: dict[int, str] = field(default_factory=dict)
     neighbours: dict[int, Around] = field(default_factory=dict)
+    far: bool = False
 
 
 async def search(
@@ -126,16 +130,20 @@ async def search(
     items = items[:limit]
 
     def looked_into() -> tuple[bool, dict[int, str]]:
-        far = not exact and not any(is_close(i.text, query.text, starts.get(i.number, 0)) for i in items)
+        far = not exact and not any(_is_close(item, query.text, starts.get(item.number, 0)) for item in items)
         parts = ((i.number, excerpt(i.text, query.text, starts.get(i.number))) for i in items)
         return far, {number: part for number, part in parts if part is not None}
 
     long = sum(len(item.text) for item in items) > _LOOKED_INTO_INLINE
     far, excerpts = await in_thread(looked_into) if long else looked_into()
-    if items and far:
-        notice = f"{FAR} {notice}".strip()
     found = await _with_reasons(store, board, agent, items, mode, notice, 0)
-    return replace(found, excerpts=excerpts)
+    return replace(found, excerpts=excerpts, far=far and bool(items))
+
+
+def _is_close(item: Item, query: str, start: int) -> bool:
+    """Tells whether an item's author and text together hold half of the query's words."""
+    name = f"{item.author} "
+    return is_close(name + item.text, query, start + len(name) if start else 0)
 
 
 async def with_neighbours(store: BoardStore, board: str, agent: str, found: SearchResult) -> SearchResult:
@@ -169,7 +177,7 @@ def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.Sear
         items=[wire.wire_item(item) for item in found.items],
         seq=seq,
         mode=found.mode,
-        notice=found.notice,
+        notice=f"{FAR} {found.notice}".strip() if found.far else found.notice,
         left={ids[number]: why for number, why in left.items() if number in ids},
         excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
         neighbours=neighbours,

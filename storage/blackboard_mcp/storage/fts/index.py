@@ -32,7 +32,7 @@ from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import RARE
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage, fuse
 from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, not_indexed, with_waiting
-from blackboard_mcp.storage.lance.words import beginnings, clean, windows, words
+from blackboard_mcp.storage.lance.words import QUESTION_MARK, beginnings, clean, windows, words
 from blackboard_mcp.storage.lance.workers import Workers
 from blackboard_mcp.storage.operations.ledger.rows import statements_of
 from blackboard_mcp.storage.sqlite import driver
@@ -106,7 +106,7 @@ class FtsArchiveIndex:
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._writing, closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            for made in ("make_life", "make_windows", "make_words"):
+            for made in ("make_life", "make_windows", "make_threads", "make_words"):
                 connection.execute(_sql(made))
             if _life_of(connection) is None:
                 named = {"name": secrets.token_hex(16), "layout": rows.SCHEMA_VERSION}
@@ -199,7 +199,7 @@ class FtsArchiveIndex:
                     if candidate.number not in outdated
                 ]
         found += candidates(documents, query, bm25, cuts, {}, depth)
-        scored = fuse(found, depth=depth)
+        scored = fuse(found, bm25.weights, depth=depth)
         hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
         return ArchiveAnswer(hits, "lexical", f"{NO_LANCE} {not_indexed(documents, waiting)}".strip(), life)
 
@@ -281,15 +281,17 @@ def _retrieved(
         "after": None if query.after is None else rows.microseconds(query.after),
         "before": None if query.before is None else rows.microseconds(query.before),
     }
-    threads: dict[int, int] = {}
+    about: dict[int, tuple[int, bool]] = {}
     passages: dict[int, dict[int, Passage]] = {}
 
-    def take(among: Sequence[int], beside: Sequence[int], most: int) -> int:
+    def take(among: Sequence[int], beside: Sequence[int], most: int, way: str = "search") -> int:
         bound = {**filters, "among": json.dumps(among), "beside": json.dumps(beside), "most": most}
-        answer = connection.execute(_sql("search"), bound).fetchall()
+        answer = connection.execute(_sql(way), bound).fetchall()
         for number, part, thread, start, said in answer:
-            threads[number] = thread
-            passages.setdefault(number, {})[part] = Passage(bm25.score(_decoded(said)), start)
+            there = _decoded(said)
+            asks = QUESTION_MARK in there[-1:]
+            about[number] = (thread, asks)
+            passages.setdefault(number, {})[part] = bm25.passage(there[:-1] if asks else there, start)
         return len(answer)
 
     for _ in range(_ROUNDS):
@@ -297,7 +299,9 @@ def _retrieved(
             break
     if missing := sorted(rare - passages.keys())[:_MOST_RARE]:
         take(missing, [], 4 * _MOST_RARE)
+    take(sorted(passages), [], 0, "beside")
     return [
-        FusionCandidate(number, threads[number], tuple(own[part] for part in sorted(own)))
+        FusionCandidate(number, thread, tuple(own[part] for part in sorted(own)), asks)
         for number, own in passages.items()
+        for thread, asks in [about[number]]
     ]

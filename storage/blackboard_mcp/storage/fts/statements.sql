@@ -13,6 +13,9 @@ CREATE TABLE IF NOT EXISTS passage(
     created_us INTEGER NOT NULL, length INTEGER NOT NULL, words TEXT NOT NULL, UNIQUE(board, number, part)
 );
 
+-- name: make_threads
+CREATE INDEX IF NOT EXISTS passage_thread ON passage(board, thread, number) WHERE part = 0;
+
 -- name: make_words
 -- Which stretches hold a word.
 CREATE VIRTUAL TABLE IF NOT EXISTS said USING fts5(words, content='', tokenize='ascii');
@@ -69,6 +72,26 @@ WHERE said MATCH :any AND passage.board = :board
     AND (:among = '[]' OR passage.number IN (SELECT value FROM json_each(:among)))
     AND passage.number NOT IN (SELECT value FROM json_each(:beside))
 ORDER BY said.rank, passage.number, passage.part LIMIT :most;
+
+-- name: beside
+-- The first stretches of the documents next to some (a JSON list) in their threads, that match the filters.
+WITH kept AS (
+    SELECT number, part, thread, start, words FROM passage
+    WHERE board = :board AND part = 0
+        AND thread IN (SELECT thread FROM passage
+                       WHERE board = :board AND part = 0 AND number IN (SELECT value FROM json_each(:among)))
+        AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
+        AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted WHERE instr(tags, wanted.value) = 0)
+        AND (:author IS NULL OR author = :author)
+        AND (:thread IS NULL OR thread = :thread)
+        AND (:after IS NULL OR created_us >= :after)
+        AND (:before IS NULL OR created_us < :before)
+), placed AS (
+    SELECT *, lag(number) OVER near AS former, lead(number) OVER near AS next FROM kept
+    WINDOW near AS (PARTITION BY thread ORDER BY number)
+)
+SELECT number, part, thread, start, words FROM placed
+WHERE former IN (SELECT value FROM json_each(:among)) OR next IN (SELECT value FROM json_each(:among));
 
 -- name: merge
 INSERT INTO said(said, rank) VALUES ('merge', 200);

@@ -1,8 +1,9 @@
 """The fusion of two engines' results into one order: pure arithmetic, without a driver.
 
 Full text is scored by BM25 with exact counts of the board; a document counts by its best window. The vectors' cosines
-are scaled over the candidates, and the two scores are blended. A hit gives a share of its score to its neighbours on
-the board. The same documents give the same scores, whatever the state of the driver's own indexes.
+are scaled over the candidates, and the two scores are blended. A document also gets a share of the scores of those
+beside it in its thread, more of a question's before it, and gains from words that only the rest of the thread has. The
+same documents give the same scores, whatever the state of the driver's own indexes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,26 @@ from blackboard_mcp.protocols.values import dataclass
 
 K1 = 1.2
 B = 0.75
-NEIGHBOUR_WEIGHT = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a document gains beside its own score, as shares of the best; chosen with `benchmarks/archive_recall.py`.
+
+    Attributes:
+        forward: of the score of the document before it in the thread.
+        question: the same, if the document before it is a question.
+        back: of the score of the document after it in the thread.
+        thread: for words of the query that only the rest of its thread has.
+    """
+
+    forward: float = 0.3
+    question: float = 0.6
+    back: float = 0.2
+    thread: float = 0.2
+
+
+SHARES = Shares()
 
 VECTOR_WEIGHT = 0.25
 """The weight of static embeddings, measured with `benchmarks/archive_recall.py`."""
@@ -26,21 +46,27 @@ VECTOR_WEIGHT = 0.25
 class Passage:
     """A window of a document: its BM25 score, its offset in characters, and its cosine with the query.
 
-    The cosine is -1 to 1, or `None` if the window or the query has no vector.
+    The cosine is -1 to 1, or `None` if the window or the query has no vector. `words` are those of the query that it
+    contains, as bits in their order.
     """
 
     said: float
     start: int = 0
     cosine: float | None = None
+    words: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FusionCandidate:
-    """A document, with those of its windows that an engine found, in the text's order."""
+    """A document, with those of its windows that an engine found, in the text's order.
+
+    `asks` says that it is a question.
+    """
 
     number: int
     thread: int
     passages: tuple[Passage, ...]
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +103,12 @@ class Bm25:
         self.weights = {word: corpus.weight(word) for word in sorted(set(query))}
         self._mean_length = max(corpus.mean_length, 1.0)
 
+    def passage(self, words: Sequence[str], start: int, cosine: float | None = None) -> Passage:
+        """Returns a window with the score of its words."""
+        there = set(words)
+        bits = sum(1 << place for place, word in enumerate(self.weights) if word in there)
+        return Passage(self.score(words), start, cosine, bits)
+
     def score(self, words: Sequence[str]) -> float:
         """Returns the score of a window's words: 0 if it contains no word of the query."""
         there = sorted(self.weights.keys() & set(words))
@@ -89,14 +121,17 @@ class Bm25:
 
 def fuse(
     candidates: Sequence[FusionCandidate],
+    weights: Mapping[str, float],
     *,
     depth: int,
     vector_weight: float = VECTOR_WEIGHT,
+    shares: Shares = SHARES,
 ) -> list[Scored]:
     """Returns the candidates with a score above 0, best first; equal scores are ordered by number.
 
     A document counts by its best window for words and its best window for meaning. Cosines are scaled to 0 to 1,
-    between the `depth`-th best of the candidates and the best. Without any cosine only full text counts.
+    between the `depth`-th best of the candidates and the best. Without any cosine only full text counts. `weights` are
+    those of the query's words, in the order of the bits of `Passage.words`.
     """
     top = max((p.said for c in candidates for p in c.passages), default=0.0)
     nearest = {c.number: _nearest(c) for c in candidates}
@@ -111,34 +146,60 @@ def fuse(
     for c in candidates:
         lexical = [p.said / top if top > 0 else 0.0 for p in c.passages]
         score = (1 - weight) * max(lexical, default=0.0) + weight * meant(nearest[c.number])
-        if score > 0:
-            base[c.number] = score
-            each = [
-                ((1 - weight) * said + weight * meant(p.cosine), -p.start)
-                for p, said in zip(c.passages, lexical, strict=True)
-            ]
-            starts[c.number] = -max(each)[1]
+        base[c.number] = score
+        each = [
+            ((1 - weight) * said + weight * meant(p.cosine), -p.start)
+            for p, said in zip(c.passages, lexical, strict=True)
+        ]
+        starts[c.number] = -max(each)[1] if score > 0 else 0
 
-    threads: dict[int, list[int]] = {}
+    gained = _gained(candidates, base, list(weights.values()), shares)
+    scored = [Scored(n, round(s + gained[n], 6), starts[n]) for n, s in base.items()]
+    return sorted((hit for hit in scored if hit.score > 0), key=lambda hit: (-hit.score, hit.number))
+
+
+def _gained(
+    candidates: Sequence[FusionCandidate], base: Mapping[int, float], weights: Sequence[float], shares: Shares
+) -> dict[int, float]:
+    """Returns what each document gains from its neighbours in the thread, and from words of the rest of it."""
+    threads: dict[int, list[FusionCandidate]] = {}
     for c in sorted(candidates, key=lambda c: c.number):
-        if c.number in base:
-            threads.setdefault(c.thread, []).append(c.number)
-    lent = {number: _lent(number, base) for number in base}
-    for members in threads.values():
-        for before, after in pairwise(members):
-            lent[before] = max(lent[before], base[after])
-            lent[after] = max(lent[after], base[before])
+        threads.setdefault(c.thread, []).append(c)
+    gained = dict.fromkeys(base, 0.0)
+    worth: dict[int, float] = {}
 
-    scored = [Scored(n, round(s + NEIGHBOUR_WEIGHT * lent[n], 6), starts[n]) for n, s in base.items()]
-    return sorted(scored, key=lambda hit: (-hit.score, hit.number))
+    def worth_of(bits: int) -> float:
+        if bits not in worth:
+            worth[bits] = sum(weight for place, weight in enumerate(weights) if bits >> place & 1)
+        return worth[bits]
+
+    said = {c.number: _bits(c) for c in candidates}
+    most = sum(weights) or 1.0
+    for members in threads.values():
+        if len(members) == 1:
+            continue
+        for before, after in pairwise(members):
+            forward = shares.question if before.asks else shares.forward
+            gained[after.number] = max(gained[after.number], forward * base[before.number])
+            gained[before.number] = max(gained[before.number], shares.back * base[after.number])
+        whole = 0
+        for c in members:
+            whole |= said[c.number]
+        for c in members:
+            if base[c.number] > 0:
+                gained[c.number] += shares.thread * worth_of(whole & ~said[c.number]) / most
+    return gained
+
+
+def _bits(candidate: FusionCandidate) -> int:
+    found = 0
+    for passage in candidate.passages:
+        found |= passage.words
+    return found
 
 
 def _nearest(candidate: FusionCandidate) -> float | None:
     return max((p.cosine for p in candidate.passages if p.cosine is not None), default=None)
-
-
-def _lent(number: int, base: Mapping[int, float]) -> float:
-    return max(base.get(number - 1, 0.0), base.get(number + 1, 0.0))
 
 
 def _stretch(cosine: float, low: float, high: float) -> float:

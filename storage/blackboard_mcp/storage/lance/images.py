@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance import counts, rows
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
-from blackboard_mcp.storage.lance.words import clean
+from blackboard_mcp.storage.lance.words import QUESTION_MARK, clean
 from cachetools import LRUCache
 
 _FETCHED = 500
@@ -52,16 +52,19 @@ class BoardImage:
     ) -> list[FusionCandidate]:
         """Returns the documents of the `depth` best windows by words, by meaning, and of those with a rare word.
 
+        Those beside them in their threads come with them.
         A few long documents do not crowd out the best `query.limit` documents.
         """
         import numpy as np
 
         allowed = self._allowed(query)
         scores = np.zeros(len(self))
+        bits = np.zeros(len(self), dtype=np.uint64)
         rare = []
-        for word, weight in bm25.weights.items():
+        for place, (word, weight) in enumerate(bm25.weights.items()):
             at, times = self._postings(word)
             scores[at] += bm25.part(weight, times, self.columns["length"][at])
+            bits[at] |= np.uint64(1 << place)
             if len(at) <= counts.RARE:
                 rare.append(at)
         scores[~allowed] = 0.0
@@ -71,6 +74,7 @@ class BoardImage:
             near = np.where(allowed & (near != 0.0), near + 2.0, 0.0)
             chosen.append(self._best(near, depth, query.limit))
         at = np.unique(np.concatenate(chosen))
+        at = np.union1d(at, self._beside(at, allowed))
         cosines: list[float | None] = [None] * len(at)
         if vector is not None and self.vectors is not None:
             own = self.vectors[at]
@@ -78,13 +82,32 @@ class BoardImage:
             cosines = [
                 round(c, 6) if there else None for c, there in zip(exact, own.any(axis=1), strict=True)
             ]
+        asking = set(self.columns["number"][self._postings(QUESTION_MARK)[0]].tolist())
         found: dict[int, list[Passage]] = {}
         threads: dict[int, int] = {}
         taken = [self.columns[name][at].tolist() for name in ("number", "thread", "start")]
-        for number, thread, start, said, cosine in zip(*taken, scores[at].tolist(), cosines, strict=True):
+        parts = zip(*taken, scores[at].tolist(), cosines, bits[at].tolist(), strict=True)
+        for number, thread, start, said, cosine, there in parts:
             threads[number] = thread
-            found.setdefault(number, []).append(Passage(said, start, cosine))
-        return [FusionCandidate(number, threads[number], tuple(own)) for number, own in found.items()]
+            found.setdefault(number, []).append(Passage(said, start, cosine, there))
+        return [
+            FusionCandidate(number, threads[number], tuple(own), number in asking)
+            for number, own in found.items()
+        ]
+
+    def _beside(self, at: Any, allowed: Any) -> Any:
+        """Returns the first windows of the documents before and after those of the windows `at` in their threads."""
+        import numpy as np
+
+        first = np.flatnonzero(allowed & (self.columns["part"] == 0))
+        order = first[np.lexsort((self.columns["number"][first], self.columns["thread"][first]))]
+        thread = self.columns["thread"][order]
+        chosen = np.isin(self.columns["number"][order], self.columns["number"][at])
+        same = thread[1:] == thread[:-1]
+        wanted = np.zeros(len(order), dtype=bool)
+        wanted[1:] |= chosen[:-1] & same
+        wanted[:-1] |= chosen[1:] & same
+        return order[wanted]
 
     def _postings(self, word: str) -> tuple[Any, Any]:
         """Returns the windows that contain `word`, and how often each does."""

@@ -32,7 +32,7 @@ from blackboard_mcp.storage.lance import holding, rows, upkeep
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.engines import EngineReach
 from blackboard_mcp.storage.lance.folder import IndexFolder
-from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Bm25, Corpus, fuse
+from blackboard_mcp.storage.lance.fusion import SHARES, VECTOR_WEIGHT, Bm25, Corpus, Shares, fuse
 from blackboard_mcp.storage.lance.images import Images
 from blackboard_mcp.storage.lance.pending import (
     EMBEDDED,
@@ -44,7 +44,14 @@ from blackboard_mcp.storage.lance.pending import (
     with_waiting,
 )
 from blackboard_mcp.storage.lance.retrieving import retrieve
-from blackboard_mcp.storage.lance.words import STOP_WORDS, Window, beginnings, clean, windows, words
+from blackboard_mcp.storage.lance.words import (
+    STOP_WORDS,
+    Window,
+    beginnings,
+    clean,
+    windows,
+    words,
+)
 from blackboard_mcp.storage.lance.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -96,6 +103,7 @@ class LanceArchiveIndex:
         embedder: Embedder | None,
         *,
         vector_weight: float = VECTOR_WEIGHT,
+        shares: Shares = SHARES,
         folder: IndexFolder | None = None,
     ) -> None:
         self._path = path
@@ -103,6 +111,7 @@ class LanceArchiveIndex:
         self._is_draft = folder is not None
         self._embedder = embedder
         self._vector_weight = vector_weight
+        self._shares = shares
         self._lock = threading.Lock()
         self._opened: tuple[str, Any] | None = None
         self._counts = BoardCounts()
@@ -137,6 +146,7 @@ class LanceArchiveIndex:
             self._path,
             self._embedder,
             vector_weight=self._vector_weight,
+            shares=self._shares,
             folder=IndexFolder(self._path, draft=made_for),
         )
 
@@ -420,7 +430,9 @@ class LanceArchiveIndex:
         outdated = {*cuts, *waiting.removed}
         found = [candidate for candidate in found if candidate.number not in outdated]
         found += candidates(documents, query, bm25, cuts, cosines, depth)
-        scored = fuse(found, depth=depth, vector_weight=self._vector_weight)
+        scored = fuse(
+            found, bm25.weights, depth=depth, vector_weight=self._vector_weight, shares=self._shares
+        )
         hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
         return ArchiveAnswer(hits, mode, notice, life)
 

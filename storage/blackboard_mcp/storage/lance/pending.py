@@ -21,8 +21,8 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
-from blackboard_mcp.storage.lance.words import clean, windows, words
+from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate
+from blackboard_mcp.storage.lance.words import asks, clean, windows, words
 from cachetools import LRUCache
 
 EMBEDDED = 4000
@@ -78,7 +78,8 @@ class WaitingTexts:
                 if left < 0 and made:
                     break
                 cut = windows(clean(document.text))
-                known = [(window.start, " ".join(words(window.text))) for window in cut]
+                names = words(document.author)
+                known = [(window.start, " ".join([*names, *words(window.text)])) for window in cut]
                 with self._lock:
                     self._cuts[key] = known
             made[document.number] = tuple((start, tuple(w.split(" ")) if w else ()) for start, w in known)
@@ -125,16 +126,18 @@ class WaitingTexts:
 
 
 def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str]) -> dict[int, Cut]:
-    """Returns for each document, by number, one window made of those words of the query that occur in it.
+    """Returns for each document, by number, one window of the words of the query that occur in it or its author's name.
 
     `beginnings` maps the beginning that a word has in a text to the word.
     """
     made: dict[int, Cut] = {}
+    asked = set(beginnings.values())
     for document in documents:
         text = document.text.casefold()
         places = {word: text.find(beginning) for beginning, word in beginnings.items()}
         there = {word: place for word, place in places.items() if place >= 0}
-        made[document.number] = ((min(there.values(), default=0), tuple(there)),)
+        names = [word for word in words(document.author) if word in asked and word not in there]
+        made[document.number] = ((min(there.values(), default=0), (*names, *there)),)
     return made
 
 
@@ -182,13 +185,12 @@ def candidates(
     found = []
     for d in kept:
         own = cosines.get(d.number) or [None] * len(cuts[d.number])
-        said = [bm25.score(window) for _, window in cuts[d.number]]
-        if d.number in near or any(said):
-            passages = [
-                Passage(score, start, cosine)
-                for score, (start, _), cosine in zip(said, cuts[d.number], own, strict=True)
-            ]
-            found.append(FusionCandidate(d.number, d.thread, tuple(passages)))
+        passages = tuple(
+            bm25.passage(window, start, cosine)
+            for (start, window), cosine in zip(cuts[d.number], own, strict=True)
+        )
+        if d.number in near or any(passage.said for passage in passages):
+            found.append(FusionCandidate(d.number, d.thread, passages, asks(d.text)))
     return found
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.engines import EngineReach, by_vector, by_words
 from blackboard_mcp.storage.lance.fusion import Bm25, FusionCandidate, Passage
+from blackboard_mcp.storage.lance.words import QUESTION_MARK
 
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
@@ -38,14 +40,14 @@ def retrieve(
         "words",
         *(["vector"] if vector is not None else []),
     ]
-    found: dict[int, tuple[int, int, dict[int, Passage]]] = {}
+    found: dict[int, _Found] = {}
 
     def take(answer: Any) -> None:
-        for number, part, seq, thread, passage in _read(answer, bm25, vector):
-            if number not in found or found[number][0] < seq:
-                found[number] = (seq, thread, {})
-            if found[number][0] == seq:
-                found[number][2][part] = passage
+        for number, part, passage, document in _read(answer, bm25, vector):
+            if number not in found or found[number].seq < document.seq:
+                found[number] = document
+            if found[number].seq == document.seq:
+                found[number].passages[part] = passage
 
     beside = reach
     said, meant = bool(asked), vector is not None
@@ -66,13 +68,28 @@ def retrieve(
         among = EngineReach(reach.board, reach.where & rows.numbered(missing))
         take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
     return [
-        FusionCandidate(number, thread, tuple(passages[part] for part in sorted(passages)))
-        for number, (_, thread, passages) in found.items()
+        FusionCandidate(
+            number,
+            document.thread,
+            tuple(document.passages[part] for part in sorted(document.passages)),
+            document.asks,
+        )
+        for number, document in found.items()
     ]
 
 
-def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
-    """Yields (number, part, seq, thread, passage) for each row of a driver's answer."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A document as an engine found it, with its passages by part."""
+
+    seq: int
+    thread: int
+    asks: bool
+    passages: dict[int, Passage]
+
+
+def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, int, Passage, _Found]]:
+    """Yields number, part and passage for each row of a driver's answer, with its document."""
     cosines: list[float | None] = [None] * answer.num_rows
     if vector is not None and answer.num_rows:
         import numpy as np
@@ -85,5 +102,7 @@ def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, in
             cosines[place] = round(product, 6)
     columns = [answer[name].to_pylist() for name in ("number", "part", "seq", "thread", "words", "start")]
     for place, (number, part, seq, thread, said, start) in enumerate(zip(*columns, strict=True)):
-        passage = Passage(bm25.score(said.split(" ") if said else ()), start, cosines[place])
-        yield number, part, seq, thread, passage
+        there = said.split(" ") if said else []
+        asks = QUESTION_MARK in there[-1:]
+        passage = bm25.passage(there[:-1] if asks else there, start, cosines[place])
+        yield number, part, passage, _Found(seq, thread, asks, {})

@@ -16,9 +16,9 @@ from typing import Any
 
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance.words import Window, clean, words
+from blackboard_mcp.storage.lance.words import QUESTION_MARK, Window, asks, clean, words
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version of rows and words. It is raised whenever either changes; older tables are then rebuilt."""
 
 BUCKETS = 32
@@ -89,6 +89,7 @@ def check_dimension(table_schema: Any, dimension: int) -> None:
 def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) -> list[dict[str, Any]]:
     """Returns the rows of a document: `cut` are its windows, `vectors` their vectors, `(len(cut), dimension) float16`.
 
+    The words of the author's name count as words of each window.
     A window with a zero vector gets none, since a zero vector has no direction.
     """
     shared: dict[str, Any] = {
@@ -104,15 +105,17 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
         "created_us": microseconds(document.created_at),
     }
     rows = []
+    names = words(document.author)
+    mark = [QUESTION_MARK] if asks(document.text) else []
     for part, window in enumerate(cut or (Window(0, ""),)):
-        counted = words(window.text)
+        counted = [*names, *words(window.text)]
         row = {
             **shared,
             "id": row_id(document.board, document.number, part),
             "part": part,
             "start": window.start,
             "length": len(counted),
-            "words": " ".join(counted),
+            "words": " ".join([*counted, *mark]),
         }
         if vectors is not None:
             row["vector"] = vectors[part] if part < len(vectors) and vectors[part].any() else None

@@ -18,6 +18,9 @@ from blackboard_mcp.storage.lance.stemming import stem
 IDENTIFIER_MARK = "="
 """The first character of the word for an identifier; no other word begins with it."""
 
+QUESTION_MARK = "=?"
+"""The word of a document that ends with a question mark; no query has it."""
+
 WINDOW_WORDS = 200
 WINDOW_STEP = 160
 _LONGEST_WORD = 64
@@ -67,6 +70,11 @@ def words(text: str) -> list[str]:
     for match in _IDENTIFIER.finditer(text):
         found += [IDENTIFIER_MARK + _short(name) for name in _names(match[0])]
     return found
+
+
+def asks(text: str) -> bool:
+    """Tells whether a text ends with a question mark."""
+    return text.rstrip()[-1:] in ("?", "？")
 
 
 def beginnings(query: str, asked: Sequence[str]) -> dict[str, str]:
