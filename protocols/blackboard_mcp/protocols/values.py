@@ -8,7 +8,9 @@ assignment at once, and the other methods with its first instance.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -29,6 +31,7 @@ else:
         return made if given is None else made(given)
 
 
+T = TypeVar("T")
 _VALUE: Final = {"frozen": True, "slots": True}
 _WRITTEN: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
@@ -63,6 +66,18 @@ def _finish(made: Any) -> None:
         written: Any = getattr(model, name)
         written.__qualname__ = f"{made.__qualname__}.{name}"
         setattr(made, name, written)
+
+
+@cache
+def unfrozen(made: type[T]) -> Callable[..., T]:
+    """Returns a class with the same fields and slots, for those who make hundreds of values at a time.
+
+    It sets its fields several times as fast as a frozen class. The maker then assigns `made` to `__class__` of each
+    instance, and so freezes it.
+    """
+    given: Any = made
+    fields = [(field.name, field.type, field) for field in dataclasses.fields(given)]
+    return dataclasses.make_dataclass(made.__name__, fields, slots=True)
 
 
 def _refuse_to_set(self: object, name: str, value: object) -> None:

@@ -123,11 +123,12 @@ class Room:
         self._sentences(lambda section: section.ceiling)
         self._asked()
         for section in self.sections:
+            spent = section.cost
             for line in section.order:
-                if self.tokens < LEAST or section.cost >= section.ceiling * self._all:
+                if self.tokens < LEAST or spent >= section.ceiling * self._all:
                     break
                 if line.level == START:
-                    self.show(line, USUAL[line.item.importance])
+                    spent += self.show(line, USUAL[line.item.importance])
         self._sentences(lambda _: 1.0)
         for section in self.sections:
             for line in section.order:
@@ -141,13 +142,13 @@ class Room:
 
         Stops when urgent sections fill the fraction `URGENT` of the view's tokens.
         """
+        spent = sum(section.cost for section in urgent)
         for section in urgent:
             for line in section.order:
-                spent = sum(other.cost for other in urgent)
                 if self.tokens < LEAST or spent + SENTENCE + LEAST > URGENT * self._all:
                     return
                 if line.follows is None and not line.spoken and not (line.textless and line.level == STUB):
-                    self._begin(section, line)
+                    spent += self._begin(section, line)
 
     def _asked(self) -> None:
         for section in self.sections:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
@@ -39,6 +40,7 @@ _COMMON = """
     second seems should since still their there these they thing things think those under using where which while within
     without would
 """
+_UNTELLING = frozenset(_COMMON.split())
 
 
 def law_items(standing: Standing) -> list[Item]:
@@ -152,9 +154,9 @@ def _topics(standing: Standing) -> list[str]:
 
 def _words(starts: Iterable[str]) -> Counter[str]:
     """Returns how many of the texts hold each telling word; common words and short ones are left out."""
-    return Counter(
-        found
-        for start in starts
-        for found in {match[0].casefold() for match in _WORD.finditer(one_line(start))}
-        if found not in _COMMON.split()
-    )
+    return Counter(found for start in starts for found in _telling(start))
+
+
+@lru_cache(maxsize=2_048)
+def _telling(start: str) -> frozenset[str]:
+    return frozenset(found.casefold() for found in _WORD.findall(one_line(start))) - _UNTELLING

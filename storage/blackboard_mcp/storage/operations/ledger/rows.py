@@ -31,6 +31,7 @@ from blackboard_mcp.protocols.items import (
     Zone,
     item_id,
 )
+from blackboard_mcp.protocols.values import unfrozen
 from blackboard_mcp.protocols.visibility import visibility_of
 
 from ...operation import Rows, Statement
@@ -337,7 +338,9 @@ class ItemRow:
         `leaving` and `arriving` are its edges and those to it. `successions` holds pairs of id and status: the item
         that it gave way to first, and the last one of that chain.
         """
-        return Item(
+        created_at = instant(self.created_at)
+        same = self.updated_at == self.created_at
+        made: Item = unfrozen(Item)(
             board=board,
             number=self.number,
             type=_TYPES.get(self.type) or ItemType(self.type),
@@ -354,22 +357,22 @@ class ItemRow:
             sha256=self.sha256,
             thread=self.thread,
             visibility=self.visibility,
-            created_at=instant(self.created_at),
-            updated_at=instant(self.updated_at),
+            created_at=created_at,
+            updated_at=created_at if same else instant(self.updated_at),
             expires_at=None if self.expires_at is None else instant(self.expires_at),
             seq=self.seq,
             updated_by=self.updated_by,
             written_by=self.written_by or self.author,
-            written_at=instant(self.written_at or self.created_at),
-            edges=tuple(edge for edge, _ in leaving),
-            incoming=tuple(edge for edge, _ in arriving),
+            written_at=instant(self.written_at) if self.written_at else created_at,
+            edges=tuple([edge for edge, _ in leaving]),
+            incoming=tuple([edge for edge, _ in arriving]),
             debate=debate,
             outcome=outcome,
             gave_way_to=successions[0][0] if successions else "",
             led_to=successions[-1][0] if len(successions) > 1 else "",
             successor_fell=bool(successions) and successions[-1][1] in FALLEN,
-            cites=tuple((edge.kind, id_) for edge, id_ in leaving),
-            cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
+            cites=tuple([(edge.kind, id_) for edge, id_ in leaving]),
+            cited_by=tuple([(edge.kind, id_) for edge, id_ in arriving]),
             thread_id=thread_id,
             supporters=supporters,
             opponents=opponents,
@@ -384,6 +387,8 @@ class ItemRow:
             adopted_in=adopted_in,
             forgotten=forgotten,
         )
+        made.__class__ = Item
+        return made
 
 
 ITEM_COLUMNS: Final = tuple(field.name for field in fields(ItemRow))
