@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 PATIENCE: Final = 60.0
 """The seconds after which an awaited event counts as missing."""
@@ -28,3 +29,10 @@ def until(found: Callable[[], T], missing: str = "what is waited for does not co
             raise AssertionError(missing)
         time.sleep(0.01)
     return seen
+
+
+async def parked(tails: Any, count: int) -> None:
+    """Returns when so many calls wait for news at the tails of an installation."""
+    async with asyncio.timeout(PATIENCE):
+        while tails._waiting < count:  # noqa: ASYNC110 - the calls set no event
+            await asyncio.sleep(0.001)

@@ -10,7 +10,7 @@ from typing import Any
 import boards
 import pytest
 from blackboard_mcp.server.usecases import following
-from patience import PATIENCE, WOKEN
+from patience import PATIENCE, WOKEN, parked
 
 board, mode, both = boards.board, boards.mode, boards.both
 
@@ -230,9 +230,7 @@ async def test_I20_a_cancelled_wait_moves_no_cursor(board: Any, monkeypatch: pyt
         return int((await alice.do("subscribe"))["subscriptions"][0]["cursor"])
 
     idle = waiting()
-    async with asyncio.timeout(PATIENCE):
-        while not following.tails._waiting:  # noqa: ASYNC110 - the call sets no event
-            await asyncio.sleep(0.001)
+    await parked(following.tails, 1)
     idle.cancel()
     await asyncio.wait({idle})
     assert await stands() == held["cursor"]
@@ -333,21 +331,11 @@ async def test_news_ends_a_wait_at_once(board: Any, mode: str) -> None:
     alice, bob = await board.join("alice", "bob")
     await bob.post("before")
     seq = await board.seq()
-    store = board.opened.store
-    waiting, parked, there = store.wait_for_change, asyncio.Event(), []
-
-    async def tell(seen: int, timeout: float, **more: Any) -> int:
-        there.append(seen)
-        if len(there) == 2:
-            parked.set()
-        return int(await waiting(seen, timeout, **more))
-
-    store.wait_for_change = tell
     calls = [
         asyncio.create_task(alice.do("wait", since=seq, seconds=50)),
         asyncio.create_task(alice.do("wait", seconds=50)),
     ]
-    await asyncio.wait_for(parked.wait(), PATIENCE)
+    await parked(board.opened.blackboard.following.tails, 2)
     await bob.post("news", "LOG")
     async with asyncio.timeout(WOKEN):
         for call in calls:

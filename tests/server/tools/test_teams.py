@@ -10,7 +10,7 @@ import pytest
 from blackboard_mcp.protocols.access import Principal, Role
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.mcp.server import ConnectionInfo
-from patience import PATIENCE, WOKEN
+from patience import WOKEN, parked
 
 board, mode = boards.board, boards.mode
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
@@ -73,9 +73,7 @@ async def test_who_joins_a_team_while_it_waits_hears_of_it_and_who_leaves_does_n
         asyncio.create_task(agent.do("wait", subscription=mine["id"], seconds=50))
         for agent, mine in zip((bob, carol), held, strict=True)
     ]
-    async with asyncio.timeout(PATIENCE):
-        while board.opened.blackboard.following.tails._waiting < 2:  # noqa: ASYNC110 - the calls set no event
-            await asyncio.sleep(0.01)
+    await parked(board.opened.blackboard.following.tails, 2)
     await store.set_owner("bob", "other")
     await store.set_owner("carol", "acme")
     ours = await alice.post("ours", "PLAN", visibility="team")

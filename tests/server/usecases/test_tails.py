@@ -24,7 +24,7 @@ from blackboard_mcp.storage.operations.ledger import ledger
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.kit.forgetting import DAY, forget
-from patience import PATIENCE
+from patience import PATIENCE, parked
 from profiles import NIGHTLY
 
 AGENTS = ("alice", "bob", "carol")
@@ -84,13 +84,6 @@ async def follow(
         got += heard.events
         place = heard.cursor
     return got
-
-
-async def parked(tails: Tails, count: int) -> None:
-    """Returns when so many calls wait for news."""
-    async with asyncio.timeout(PATIENCE):
-        while tails._waiting < count:  # noqa: ASYNC110 - the calls set no event
-            await asyncio.sleep(0.001)
 
 
 def expected(log: Iterable[Event], agent: str, filter_: dict[str, Any], after: int = 0) -> list[Event]:
