@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -71,3 +72,42 @@ def test_no_statement_goes_through_all_that_ever_was_on_a_board(raw: sqlite3.Con
             if way and tables.get(way[1], way[1]) in GROWING and way[2] not in partial:
                 slow.append((name, row[3]))
     assert not slow, slow
+
+
+def prepared_again(raw: sqlite3.Connection, statement: str) -> bool:
+    """Tells whether SQLite prepares the statement anew, and so asks the authorizer, each time that it runs."""
+    asked = 0
+
+    def authorizer(*_: object) -> int:
+        nonlocal asked
+        asked += 1
+        return sqlite3.SQLITE_OK
+
+    values = ["1"] * max([0, *map(int, re.findall(r"\?(\d+)", statement))])
+    raw.execute("BEGIN")
+    raw.set_authorizer(authorizer)
+    try:
+        for _ in range(
+            3
+        ):  # the first run prepares it, and a value that a plan goes by counts from the second on
+            asked = 0
+            # It is prepared before it finds that a constraint fails.
+            with contextlib.suppress(sqlite3.IntegrityError, driver.library().IntegrityError):
+                raw.execute(statement, values).fetchall()
+    finally:
+        raw.set_authorizer(None)
+        raw.execute("ROLLBACK")
+    return asked > 0
+
+
+def test_no_statement_is_prepared_anew_for_each_run(raw: sqlite3.Connection) -> None:
+    again = [name for name in statements() if prepared_again(raw, sql(name))]
+    assert not again
+
+
+@pytest.mark.parametrize("raw", ["chosen"], indirect=True)
+def test_a_limit_without_a_plus_would_be_prepared_anew(raw: sqlite3.Connection) -> None:
+    statement = sql("top")
+    assert "LIMIT +?" in statement
+    if driver.library().sqlite_version_info >= (3, 51):
+        assert prepared_again(raw, statement.replace("LIMIT +?", "LIMIT ?"))

@@ -43,6 +43,8 @@ Steps = Generator[Statement, Rows, T]
 
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_LIMIT = re.compile(r"\bLIMIT (?=\?)")
+"""A bound limit. SQLite plans by its value, and so prepares the statement anew for each run; a `+` prevents it."""
 
 
 @cache
@@ -52,7 +54,7 @@ def _statements() -> dict[str, str]:
     for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
         for name, body in statements_of(file.read_text("utf-8")).items():
             assert name not in named, name
-            named[name] = _of_items(expanded(body))
+            named[name] = _LIMIT.sub("LIMIT +", _of_items(expanded(body)))
     return named
 
 

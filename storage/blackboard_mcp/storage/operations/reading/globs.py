@@ -62,7 +62,7 @@ def matching(
         source, bound = _newest(way)
         size, looked = 4 * (most + 1), 0
         while few or looked < _FEW:
-            window = f"SELECT min(number), count(*) FROM ({source} LIMIT ?)"  # noqa: S608 - as below
+            window = f"SELECT min(number), count(*) FROM ({source} LIMIT +?)"  # noqa: S608 - as below
             low, count = (yield window, (no, *bound, before, size))[0]
             listed = yield (
                 f"SELECT item.number, item.key FROM ({source}) p CROSS JOIN item "  # noqa: S608 - conditions are ours, every value is bound
@@ -159,7 +159,7 @@ def _range(
     while True:
         listed = yield (
             f"SELECT item.number, item.key FROM {source} AND {conditions.text} AND item.number < ? "  # noqa: S608 - conditions are ours, every value is bound
-            "ORDER BY item.number DESC LIMIT ?",
+            "ORDER BY item.number DESC LIMIT +?",
             (*bound, *conditions.bound, before, room),
         )
         found += [number for number, name in listed if glob.matches(name)]

@@ -132,7 +132,9 @@ def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[
             listed = [found[number] for number in numbers_]
         else:
             columns = ", ".join(ITEM_COLUMNS)
-            statement = f"SELECT {columns} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT ?"  # noqa: S608 - columns and conditions are ours, every value is bound
+            statement = (
+                f"SELECT {columns} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT +?"  # noqa: S608 - columns and conditions are ours, every value is bound
+            )
             listed = [ItemRow(*raw) for raw in (yield statement, (*fixed, before, batch))]
             before = listed[-1].number if len(listed) == batch else None
         for item in listed:
