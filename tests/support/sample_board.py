@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.server.access.identity import agent_from_headers
 from blackboard_mcp.server.access.needs import NOTHING
+from blackboard_mcp.server.limits.turns import resting
 from blackboard_mcp.server.mcp.callers import ConnectionInfo
 from blackboard_mcp.server.mcp.server import BoardServer
 from blackboard_mcp.server.tools.tool import Answer, Caller, ToolSet
@@ -96,7 +97,8 @@ class Sample:
     async def wait(self, caller: Caller, seconds: Annotated[float, Field(ge=0, le=60)] = 30) -> Answer:
         self.waiting.set()
         try:
-            await asyncio.sleep(seconds)
+            async with resting():
+                await asyncio.sleep(seconds)
         except asyncio.CancelledError:
             self.cancelled.set()
             print("cancelled", file=sys.stderr, flush=True)
