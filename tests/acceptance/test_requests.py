@@ -28,7 +28,7 @@ async def opened(client: Any, id_: str = "Q-1") -> dict[str, Any]:
             for request in listed["waiting"]:
                 if request["id"] == id_:
                     return dict(request)
-            await call(client, "wait", since=listed["seq"], seconds=5)
+            await call(client, "wait", since=listed["seq"], seconds=0.5)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -66,7 +66,7 @@ async def until_changed(agent: Any, event: str, by: str | None = None) -> Any:
     place = 0
     async with asyncio.timeout(PATIENCE):
         while True:
-            news = await call(agent, "wait", since=place, seconds=10, limit=200)
+            news = await call(agent, "wait", since=place, seconds=0.5, limit=200)
             for line in news["events"]:
                 if line["event"] == event and by in (None, line["agent"]):
                     return line
