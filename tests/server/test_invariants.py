@@ -158,8 +158,14 @@ def outgrow_budgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rendering, "Renderer", renderer)
 
 
-SEEN_BEFORE = {"open_work_like_the_rest": 36, "age_does_not_count": 36}
-"""Seeds of walks that saw a mistake: tried first, before all others."""
+SEEN_BEFORE = {
+    "open_work_like_the_rest": 36,
+    "age_does_not_count": 36,
+    "core_without_a_cap": 5,
+    "outgrow_budgets": 10,
+    "stop_at_high_water": 12,
+}
+"""Seeds of walks that saw a mistake after few steps: tried first, before all others."""
 
 
 @pytest.mark.parametrize(
