@@ -101,12 +101,21 @@ class Sections:
 
     # Lines
 
-    def _line(self, item: Item, said: str = "", alike: tuple[Item, ...] = ()) -> Line:
+    def _line(
+        self, item: Item, said: str = "", alike: tuple[Item, ...] = (), newer: Item | None = None
+    ) -> Line:
         formers = tuple(i for i in self._folded.get(item.number, ()) if i.number not in self._told)
-        words = partial(self._words, item, said, formers, alike)
+        words = partial(self._words, item, said, formers, alike, newer)
         return Line(item, words, folded=(*formers[:_NAMED], *alike[:_NAMED]))
 
-    def _words(self, item: Item, said: str, formers: tuple[Item, ...], alike: tuple[Item, ...]) -> str:
+    def _words(
+        self,
+        item: Item,
+        said: str,
+        formers: tuple[Item, ...],
+        alike: tuple[Item, ...],
+        newer: Item | None,
+    ) -> str:
         standing = self._standing
         lead = identity(item, standing.now, standing.agent) + said
         more = circumstances(item, without=_REPLACING)
@@ -129,24 +138,28 @@ class Sections:
         if against:
             lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
         if alike:
-            lead += f", earlier ones like it {listed([i.id for i in alike], ' ', _NAMED)}"
+            lead += f", older here {listed([i.id for i in alike], ' ', _NAMED)}"
+        if newer is not None:
+            lead += f", newer here {newer.id}"
         debate = standing.ended.get(item.number)
         return lead if debate is None else f"{lead}, {self._verdict(item, debate)}"
 
     def _lines(self, items: Iterable[Item]) -> Iterable[Line]:
         """Yields a line for each item by rank. Reports of one author that differ only in figures share the
-        newest one's line.
+        newest one's line; a line also names the newest such report of anybody.
         """
         groups: dict[tuple[object, ...], list[Item]] = {}
+        newest: dict[tuple[object, ...], Item] = {}
         for item in self._standing.ranked(items):
             single = item.type not in _ALIKE or item.key is not None or item.opponents
-            kind: tuple[object, ...] = (
-                (item.number,) if single else (item.author, item.importance, *self._standing.pattern(item))
-            )
-            groups.setdefault(kind, []).append(item)
-        for alike in groups.values():
+            pattern: tuple[object, ...] = (item.number,) if single else tuple(self._standing.pattern(item))
+            groups.setdefault((item.author, item.importance, *pattern), []).append(item)
+            newest[pattern] = max(item, newest.get(pattern, item), key=lambda one: one.number)
+        for (_, _, *pattern_of), alike in groups.items():
             alike.sort(key=lambda item: -item.number)
-            yield self._line(alike[0], alike=tuple(alike[1:]))
+            last = newest[tuple(pattern_of)]
+            newer = last if last.number > alike[0].number else None
+            yield self._line(alike[0], alike=tuple(alike[1:]), newer=newer)
 
     def _open(self, item: Item) -> str:
         """Returns whom a question asks, the newest answer to a question or problem, and the decision on a problem."""
