@@ -1,7 +1,8 @@
 """The contract of an archive index.
 
 The index is derived: the store keeps every text for good, and an index that was dropped and rebuilt gives the same
-answers. It knows nothing of access: callers check every hit against the store (state and access) before they show it.
+answers. It finds what a viewer may see by the marks of its documents; callers check every hit against the store, state
+and access, before they show it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.visibility import Viewer
 
 SearchMode = Literal["hybrid", "lexical"]
 """The engines that answered: vector and full-text search, or full-text search alone."""
@@ -22,7 +24,7 @@ class ArchiveDocument:
     """An archived item as the index stores it.
 
     `seq` is the board's sequence of the change that gave the item its present state. A document with a smaller `seq`
-    never replaces one with a larger.
+    never replaces one with a larger. `owner` is the mark of those who may see it (see `visibility`).
     """
 
     board: str
@@ -34,6 +36,7 @@ class ArchiveDocument:
     tags: tuple[str, ...]
     created_at: datetime
     text: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class ArchiveQuery:
     """A search of the archive. Filters apply before the search; `None` and `()` mean "no filter".
 
     `limit` is the number of hits wanted, 1 to 1000. A hit has all of `tags`. `after` is inclusive and `before`
-    exclusive, both on `created_at`.
+    exclusive, both on `created_at`. What `viewer` may not see is no hit, and counts for nothing in the scores; `None`
+    sees everything.
     """
 
     board: str
@@ -53,6 +57,7 @@ class ArchiveQuery:
     thread: int | None = None
     after: datetime | None = None
     before: datetime | None = None
+    viewer: Viewer | None = None
 
 
 @dataclass(frozen=True, slots=True)

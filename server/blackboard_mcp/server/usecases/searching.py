@@ -106,6 +106,7 @@ async def search(
         notice = await _live(store, agent, query)
         return await _with_reasons(store, board, agent, exact, "exact", notice, 0)
     notice = ""
+    query = replace(query, viewer=(await store.viewers(board, [agent]))[agent])
     starts: dict[int, int] = {}
     try:
         depth = min(limit * _DEPTH, _DEEPEST)

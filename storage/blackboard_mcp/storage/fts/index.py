@@ -31,7 +31,14 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import RARE
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage, fuse
-from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, not_indexed, with_waiting
+from blackboard_mcp.storage.lance.pending import (
+    WaitingTexts,
+    candidates,
+    glances,
+    not_indexed,
+    visible,
+    with_waiting,
+)
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, beginnings, clean, windows, words
 from blackboard_mcp.storage.lance.workers import Workers
 from blackboard_mcp.storage.operations.ledger.rows import statements_of
@@ -175,7 +182,7 @@ class FtsArchiveIndex:
                 connection.execute(_sql("merge"))
 
     def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
-        documents = waiting.documents
+        documents = visible(waiting, query)
         with self._opened() as opened:
             connection, life = opened or (None, "")
             if (connection is None and not documents) or not query.text.strip():
@@ -184,7 +191,8 @@ class FtsArchiveIndex:
             asked = list(dict.fromkeys(words(text)))[:_QUERY_WORDS]
             corpus, rare = Corpus(0, 0.0, {}), set[int]()
             if connection is not None:
-                corpus, rare = _corpus(connection, query.board, asked)
+                marks = _marks(connection, query)
+                corpus, rare = _corpus(connection, query.board, asked, marks)
             beginning = (n for n, document in enumerate(documents) if document.number in waiting.shortened)
             cuts = self._waiting.cuts(documents[: next(beginning, len(documents))])
             cuts |= glances(documents[len(cuts) :], beginnings(text, asked))
@@ -195,7 +203,7 @@ class FtsArchiveIndex:
                 outdated = {*cuts, *waiting.removed}
                 found = [
                     candidate
-                    for candidate in _retrieved(connection, query, bm25, rare, depth)
+                    for candidate in _retrieved(connection, query, bm25, rare, depth, marks)
                     if candidate.number not in outdated
                 ]
         found += candidates(documents, query, bm25, cuts, {}, depth)
@@ -250,9 +258,19 @@ def _any(asked: Sequence[str]) -> str:
     return " OR ".join(_encoded([word]) for word in asked)
 
 
-def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, set[int]]:
-    """Returns the figures that BM25 needs for these words, and the documents that contain rare ones."""
-    on_board = {"board": rows.stored(board)}
+def _marks(connection: Any, query: ArchiveQuery) -> str:
+    """Returns the marks of items that the query's viewer may see, as a JSON list."""
+    found = connection.execute(_sql("marks"), {"board": rows.stored(query.board)}).fetchall()
+    viewer = query.viewer
+    return json.dumps([mark for (mark,) in found if viewer is None or viewer.sees(rows.owner_of(mark))])
+
+
+def _corpus(connection: Any, board: str, asked: Sequence[str], marks: str) -> tuple[Corpus, set[int]]:
+    """Returns the figures that BM25 needs for these words, and the documents that contain rare ones.
+
+    Only those with one of the `marks`, a JSON list, are counted.
+    """
+    on_board = {"board": rows.stored(board), "marks": marks}
     count, mean = connection.execute(_sql("corpus"), on_board).fetchone()
     holding: dict[str, int] = {}
     rare: set[int] = set()
@@ -265,7 +283,7 @@ def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, 
 
 
 def _retrieved(
-    connection: Any, query: ArchiveQuery, bm25: Bm25, rare: set[int], depth: int
+    connection: Any, query: ArchiveQuery, bm25: Bm25, rare: set[int], depth: int, marks: str
 ) -> list[FusionCandidate]:
     """Returns the best matches for the query, and documents that contain its rarest words.
 
@@ -274,6 +292,7 @@ def _retrieved(
     filters = {
         "any": _any(list(bm25.weights)),
         "board": rows.stored(query.board),
+        "marks": marks,
         "types": json.dumps([clean(t) for t in query.types]),
         "tags": json.dumps([rows.tagged(t) for t in query.tags]),
         "author": None if query.author is None else clean(query.author),

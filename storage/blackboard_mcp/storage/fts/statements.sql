@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS life(name TEXT NOT NULL, layout INTEGER NOT NULL);
 -- A stretch of a document's text.
 CREATE TABLE IF NOT EXISTS passage(
     id INTEGER PRIMARY KEY, board TEXT NOT NULL, number INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
-    seq INTEGER NOT NULL, type TEXT NOT NULL, author TEXT NOT NULL, thread INTEGER NOT NULL, tags TEXT NOT NULL,
+    seq INTEGER NOT NULL, type TEXT NOT NULL, author TEXT NOT NULL, mark TEXT NOT NULL, thread INTEGER NOT NULL, tags TEXT NOT NULL,
     created_us INTEGER NOT NULL, length INTEGER NOT NULL, words TEXT NOT NULL, UNIQUE(board, number, part)
 );
 
@@ -40,8 +40,8 @@ INSERT INTO said(said, rowid, words) VALUES ('delete', :id, :words);
 DELETE FROM passage WHERE board = :board AND number = :number;
 
 -- name: add
-INSERT INTO passage(board, number, part, start, seq, type, author, thread, tags, created_us, length, words)
-VALUES (:board, :number, :part, :start, :seq, :type, :author, :thread, :tags, :created_us, :length, :words);
+INSERT INTO passage(board, number, part, start, seq, type, author, mark, thread, tags, created_us, length, words)
+VALUES (:board, :number, :part, :start, :seq, :type, :author, :owner, :thread, :tags, :created_us, :length, :words);
 
 -- name: say
 INSERT INTO said(rowid, words) VALUES (:id, :words);
@@ -51,18 +51,23 @@ SELECT board, number, seq FROM passage WHERE part = 0;
 
 -- name: corpus
 -- How many stretches a board has, and how long they are on average.
-SELECT count(*), coalesce(avg(length), 0.0) FROM passage WHERE board = :board;
+SELECT count(*), coalesce(avg(length), 0.0) FROM passage
+WHERE board = :board AND mark IN (SELECT value FROM json_each(:marks));
+
+-- name: marks
+-- Who may see documents of a board, as marks.
+SELECT DISTINCT mark FROM passage WHERE board = :board AND part = 0;
 
 -- name: holding
 -- The stretches of a board that hold a word.
 SELECT passage.number FROM said JOIN passage ON passage.id = said.rowid
-WHERE said MATCH :any AND passage.board = :board;
+WHERE said MATCH :any AND passage.board = :board AND passage.mark IN (SELECT value FROM json_each(:marks));
 
 -- name: search
 -- The best stretches for any of the words, of documents that match the filters and are not in :beside.
 SELECT passage.number, passage.part, passage.thread, passage.start, passage.words
 FROM said JOIN passage ON passage.id = said.rowid
-WHERE said MATCH :any AND passage.board = :board
+WHERE said MATCH :any AND passage.board = :board AND passage.mark IN (SELECT value FROM json_each(:marks))
     AND (:types = '[]' OR passage.type IN (SELECT value FROM json_each(:types)))
     AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted WHERE instr(passage.tags, wanted.value) = 0)
     AND (:author IS NULL OR passage.author = :author)
@@ -77,7 +82,7 @@ ORDER BY said.rank, passage.number, passage.part LIMIT :most;
 -- The first stretches of the documents next to some (a JSON list) in their threads, that match the filters.
 WITH kept AS (
     SELECT number, part, thread, start, words FROM passage
-    WHERE board = :board AND part = 0
+    WHERE board = :board AND part = 0 AND mark IN (SELECT value FROM json_each(:marks))
         AND thread IN (SELECT thread FROM passage
                        WHERE board = :board AND part = 0 AND number IN (SELECT value FROM json_each(:among)))
         AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))

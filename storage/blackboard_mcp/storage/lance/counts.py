@@ -4,7 +4,7 @@ The driver's own scores count replaced rows until it is compacted. These counts 
 get the same scores. A word in up to `EXACT` windows is counted exactly. A more frequent one is counted in one bucket
 of `rows.BUCKETS`, to which the same documents always belong.
 
-Counts are kept until the table has grown or shrunk by a hundredth.
+Only what everybody sees is counted. Counts are kept until the table has grown or shrunk by a hundredth.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.engines import MOST, EngineReach, by_words
 from blackboard_mcp.storage.lance.fusion import Corpus
@@ -28,6 +29,8 @@ LARGE = 40_000
 _DRIFT = 0.01
 _SAMPLED = 0
 _CACHED_WORDS = 16_384
+_EVERYBODY = Viewer("")
+"""Sees what everybody sees: nothing else is counted, so that no hidden item changes a score."""
 
 
 class BoardCounts:
@@ -47,7 +50,7 @@ class BoardCounts:
             if board not in self._boards:
                 lengths = (
                     table.search()
-                    .where(rows.on_board(board))
+                    .where(rows.on_board(board) & rows.seen_by(_EVERYBODY))
                     .select(["length"])
                     .to_arrow()["length"]
                     .to_numpy()
@@ -77,7 +80,8 @@ class BoardCounts:
 
     def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
         """Returns the number of windows of the board that contain `word`, and the documents if the word is rare."""
-        reach = EngineReach(rows.stored(board), rows.on_board(board), self._fills(windows))
+        where = rows.on_board(board) & rows.seen_by(_EVERYBODY)
+        reach = EngineReach(rows.stored(board), where, self._fills(windows), _EVERYBODY)
         numbers = by_words(table, [word], reach, ["number"], EXACT + 1)["number"].to_pylist()
         if len(numbers) <= EXACT:
             return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()

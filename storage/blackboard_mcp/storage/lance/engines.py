@@ -11,6 +11,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import rows
 
 PROBES = 50
@@ -21,7 +22,7 @@ MOST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EngineReach:
-    """The rows that a search may return: those of one board that match a filter.
+    """The rows that a search may return: those of one board that match a filter and that a viewer may see.
 
     `fills` is true if the board fills most of a large table and there is no other filter.
     """
@@ -29,22 +30,27 @@ class EngineReach:
     board: str
     where: Any
     fills: bool = False
+    viewer: Viewer | None = None
 
     @classmethod
     def of(cls, query: ArchiveQuery, *, fills: bool) -> EngineReach:
         """Returns the rows that a query may find."""
-        plain = ArchiveQuery(query.board, query.text, query.limit) == query
-        return cls(rows.stored(query.board), rows.matching(query), fills and plain)
+        plain = ArchiveQuery(query.board, query.text, query.limit, viewer=query.viewer) == query
+        return cls(rows.stored(query.board), rows.matching(query), fills and plain, query.viewer)
 
     def search(self, ask: Callable[[], Any], columns: Sequence[str], limit: int) -> Any:
         """Returns the first `limit` rows of the search that `ask` begins, as an Arrow table in the driver's order."""
         if not self.fills:
             return ask().where(self.where, prefilter=True).limit(limit).select(list(columns)).to_arrow()
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         more = 2 * limit
-        found = ask().limit(more).select([*columns, "board"]).to_arrow()
+        found = ask().limit(more).select([*columns, "board", "owner"]).to_arrow()
         own = found.filter(pc.equal(found["board"], self.board))
+        if self.viewer is not None:
+            seen = [self.viewer.sees(rows.owner_of(mark)) for mark in own["owner"].to_pylist()]
+            own = own.filter(pa.array(seen, pa.bool_()))
         if own.num_rows >= limit or found.num_rows < more:
             return own.slice(0, limit).select(list(columns))
         return EngineReach(self.board, self.where).search(ask, columns, limit)

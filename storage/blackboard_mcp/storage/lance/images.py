@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import counts, rows
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, clean
@@ -21,7 +22,7 @@ from cachetools import LRUCache
 _FETCHED = 500
 _TURN = 20
 _NUMBERS = ("number", "part", "start", "seq", "thread", "length", "created_us")
-_TEXTS = ("type", "author", "tags")
+_TEXTS = ("type", "author", "owner", "tags")
 _STATE = ("number", "part", "seq")
 
 
@@ -42,10 +43,12 @@ class BoardImage:
     def __len__(self) -> int:
         return len(self.columns["number"])
 
-    def corpus(self, asked: Sequence[str]) -> Corpus:
-        """Returns the figures that BM25 needs for the words `asked`."""
-        mean = float(self.columns["length"].mean()) if len(self) else 0.0
-        return Corpus(len(self), mean, {word: len(self._postings(word)[0]) for word in asked})
+    def corpus(self, asked: Sequence[str], viewer: Viewer | None) -> Corpus:
+        """Returns the figures that BM25 needs for the words `asked`, of what the viewer may see."""
+        seen = self._seen(viewer)
+        lengths = self.columns["length"][seen]
+        mean = float(lengths.mean()) if len(lengths) else 0.0
+        return Corpus(len(lengths), mean, {w: int(seen[self._postings(w)[0]].sum()) for w in asked})
 
     def candidates(
         self, query: ArchiveQuery, bm25: Bm25, vector: Any | None, depth: int
@@ -119,11 +122,10 @@ class BoardImage:
 
     def _allowed(self, query: ArchiveQuery) -> Any:
         """Returns which windows match the query's filters: `(n,) bool`."""
-        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        kept = np.ones(len(self), dtype=bool)
+        kept = self._seen(query.viewer).copy()
         columns = self.columns
         if query.types:
             kept &= pc.is_in(columns["type"], pa.array([clean(t) for t in query.types])).to_numpy(False)
@@ -138,6 +140,18 @@ class BoardImage:
         if query.before is not None:
             kept &= columns["created_us"] < rows.microseconds(query.before)
         return kept
+
+    def _seen(self, viewer: Viewer | None) -> Any:
+        """Returns which windows the viewer may see: `(n,) bool`."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if viewer is None:
+            return np.ones(len(self), dtype=bool)
+        owners = self.columns["owner"]
+        seen = [mark for mark in pc.unique(owners).to_pylist() if viewer.sees(rows.owner_of(mark))]
+        return pc.is_in(owners, pa.array(seen, pa.string())).to_numpy(zero_copy_only=False)
 
     def _best(self, scores: Any, depth: int, documents: int) -> Any:
         """Returns the `depth` best windows with a score above 0, and the best one of each of the best `documents`."""

@@ -1,6 +1,6 @@
 """The archive index on LanceDB.
 
-It knows documents but no access rights. The driver and the model are loaded in a worker thread at the first call that
+It knows documents, and who may see each. The driver and the model are loaded in a worker thread at the first call that
 needs them; an index that was never written answers without either.
 """
 
@@ -41,6 +41,7 @@ from blackboard_mcp.storage.lance.pending import (
     first_windows,
     glances,
     not_indexed,
+    visible,
     with_waiting,
 )
 from blackboard_mcp.storage.lance.retrieving import retrieve
@@ -378,7 +379,7 @@ class LanceArchiveIndex:
         mode: SearchMode = "lexical" if self._embedder is None else "hybrid"
         notice = NO_MODEL if self._embedder is None else ""
         life, table = self._living(create=False) or ("", None)
-        documents = waiting.documents
+        documents = visible(waiting, query)
         if (table is None and not documents) or not query.text.strip():
             return ArchiveAnswer((), mode, notice, life)
         text = clean(query.text)
@@ -386,7 +387,7 @@ class LanceArchiveIndex:
         corpus, rare = Corpus(0, 0.0, {}), dict[str, tuple[int, ...]]()
         image = None if table is None else self._images.of(table, query.board)
         if image is not None:
-            corpus = image.corpus(asked)
+            corpus = image.corpus(asked, query.viewer)
         elif table is not None:
             corpus, rare = self._counts.of(table, query.board, asked)
         # Windows are cached, so only whole texts are split.

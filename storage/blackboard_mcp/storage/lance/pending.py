@@ -194,6 +194,12 @@ def candidates(
     return found
 
 
+def visible(waiting: Waiting, query: ArchiveQuery) -> tuple[ArchiveDocument, ...]:
+    """Returns the waiting documents that the query's viewer may see."""
+    viewer = query.viewer
+    return tuple(d for d in waiting.documents if viewer is None or viewer.sees(d.owner))
+
+
 def _key(document: ArchiveDocument) -> Key:
     return (document.board, document.number, document.seq)
 

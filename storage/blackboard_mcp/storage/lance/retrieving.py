@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from blackboard_mcp.protocols.values import dataclass
@@ -14,6 +15,8 @@ from blackboard_mcp.storage.lance.words import QUESTION_MARK
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
 _ROUNDS = 5
+_MOST_BESIDE = 50_000
+"""Most documents of the threads of all candidates that are looked at for those beside them."""
 
 
 def retrieve(
@@ -67,6 +70,8 @@ def retrieve(
     if missing := {*list(order)[:_MOST_RARE]} - found.keys():
         among = EngineReach(reach.board, reach.where & rows.numbered(missing))
         take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
+    if near := _beside(table, reach, {number: document.thread for number, document in found.items()}):
+        take(table.search().where(reach.where & rows.first_of(near)).select(columns).to_arrow())
     return [
         FusionCandidate(
             number,
@@ -76,6 +81,20 @@ def retrieve(
         )
         for number, document in found.items()
     ]
+
+
+def _beside(table: Any, reach: EngineReach, found: Mapping[int, int]) -> set[int]:
+    """Returns the documents next to some in their threads, which `found` has by number, that are none of these."""
+    if not found:
+        return set()
+    where = reach.where & rows.first_in(found.values())
+    answer = table.search().where(where).select(["number", "thread"]).limit(_MOST_BESIDE).to_arrow()
+    listed = sorted({*zip(answer["thread"].to_pylist(), answer["number"].to_pylist(), strict=True)})
+    beside = set()
+    for (thread, before), (other, after) in pairwise(listed):
+        if thread == other and (before in found) != (after in found):
+            beside.add(after if before in found else before)
+    return beside
 
 
 @dataclass(frozen=True, slots=True)

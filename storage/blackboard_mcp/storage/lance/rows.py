@@ -16,6 +16,8 @@ from typing import Any
 
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.read_rules import READ
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, Window, asks, clean, words
 
 SCHEMA_VERSION = 5
@@ -49,6 +51,7 @@ def schema(model: str | None, dimension: int) -> Any:
         pa.field("seq", pa.int64(), nullable=False),
         pa.field("type", pa.string(), nullable=False),
         pa.field("author", pa.string(), nullable=False),
+        pa.field("owner", pa.string(), nullable=False),
         pa.field("thread", pa.int64(), nullable=False),
         pa.field("tags", pa.string(), nullable=False),
         pa.field("created_us", pa.int64(), nullable=False),
@@ -100,13 +103,14 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
         "seq": document.seq,
         "type": clean(document.type),
         "author": clean(document.author),
+        "owner": mark(document.owner),
         "thread": document.thread,
         "tags": _SEPARATOR.join(["", *(_tag(t) for t in document.tags), ""]),
         "created_us": microseconds(document.created_at),
     }
     rows = []
     names = words(document.author)
-    mark = [QUESTION_MARK] if asks(document.text) else []
+    asking = [QUESTION_MARK] if asks(document.text) else []
     for part, window in enumerate(cut or (Window(0, ""),)):
         counted = [*names, *words(window.text)]
         row = {
@@ -115,7 +119,7 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
             "part": part,
             "start": window.start,
             "length": len(counted),
-            "words": " ".join([*counted, *mark]),
+            "words": " ".join([*counted, *asking]),
         }
         if vectors is not None:
             row["vector"] = vectors[part] if part < len(vectors) and vectors[part].any() else None
@@ -145,6 +149,8 @@ def matching(query: ArchiveQuery) -> Any:
     from lancedb.expr import col, lit
 
     wanted = on_board(query.board)
+    if query.viewer is not None:
+        wanted &= seen_by(query.viewer)
     if query.types:
         wanted &= col("type").isin([lit(clean(t)) for t in query.types])
     for tag in query.tags:
@@ -158,6 +164,30 @@ def matching(query: ArchiveQuery) -> Any:
     if query.before is not None:
         wanted &= col("created_us") < lit(microseconds(query.before))
     return wanted
+
+
+def mark(owner: str) -> str:
+    """Returns the mark of those who may see an item as the column has it: with an end, so that none begins another."""
+    return f"{clean(owner)}{_SEPARATOR}" if owner else ""
+
+
+def owner_of(stored_mark: str) -> str:
+    """Returns the mark that `mark` stored."""
+    return stored_mark.removesuffix(_SEPARATOR)
+
+
+def seen_by(viewer: Viewer) -> Any:
+    """Returns the filter for rows that the viewer may see, as `Viewer.sees` decides."""
+    from lancedb.expr import col, lit
+
+    plain = ("", mark(viewer.agent), mark(viewer.team), *map(mark, sorted(viewer.kept)))
+    seen = col("owner").isin([lit(each) for each in plain])
+    for rule in sorted(viewer.kept):
+        seen |= col("owner").contains(lit(f"{rule}:"))
+    if viewer.agent:
+        own = col("owner").contains(lit(f":{mark(viewer.agent)}"))
+        seen |= own & col("owner").contains(lit(READ))
+    return seen
 
 
 def holding(asked: Iterable[str]) -> Any:
@@ -180,6 +210,20 @@ def numbered(numbers: Iterable[int]) -> Any:
     from lancedb.expr import col, lit
 
     return col("number").isin([lit(n) for n in sorted(numbers)])
+
+
+def first_of(numbers: Iterable[int]) -> Any:
+    """Returns the filter for the first rows of documents with these numbers."""
+    from lancedb.expr import col, lit
+
+    return numbered(numbers) & (col("part") == lit(0))
+
+
+def first_in(threads: Iterable[int]) -> Any:
+    """Returns the filter for the first rows of documents of these threads."""
+    from lancedb.expr import col, lit
+
+    return col("thread").isin([lit(n) for n in sorted(set(threads))]) & (col("part") == lit(0))
 
 
 def of_documents(board: str, numbers: Iterable[int]) -> Any:

@@ -32,9 +32,9 @@ _PAGE = 20
 
 def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
     """Makes a document for the index from the columns of a statement."""
-    number, seq, type_, author, thread, tags, created_at, text = row[:8]
+    number, seq, type_, author, thread, tags, created_at, text, owner = row[:9]
     return ArchiveDocument(
-        board, number, seq, type_, author, thread, tuple(json.loads(tags)), instant(created_at), text
+        board, number, seq, type_, author, thread, tuple(json.loads(tags)), instant(created_at), text, owner
     )
 
 
@@ -45,8 +45,8 @@ def outbox_batch(limit: int) -> Steps[OutboxBatch]:
     removed: dict[tuple[str, int], None] = {}
     for row in rows:
         key = (row[1], row[2])
-        if row[10]:
-            documents[key] = _document(row[1], row[2:10])
+        if row[11]:
+            documents[key] = _document(row[1], row[2:11])
         else:
             removed[key] = None
     return OutboxBatch(tuple(r[0] for r in rows), tuple(documents.values()), tuple(removed))
@@ -111,7 +111,7 @@ def waiting(board: str, limit: int) -> Steps[Waiting]:
                 removed.append(row[0])
                 continue
             text, length, kept = row[7], row[10], max(whole, WAITING_BEGINNING)
-            documents.append(_document(board, (*row[:7], text[:kept])))
+            documents.append(_document(board, (*row[:7], text[:kept], row[9])))
             if length > kept:
                 shortened.add(row[0])
             whole, read = max(0, whole - length), read + length
@@ -154,6 +154,7 @@ def documents(keys: Sequence[tuple[str, int]]) -> Steps[tuple[ArchiveDocument, .
                         item.tag_list(),
                         instant(item.created_at),
                         item.text,
+                        item.owner,
                     )
                 )
     return tuple(found)

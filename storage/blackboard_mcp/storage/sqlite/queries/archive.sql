@@ -11,7 +11,7 @@ INSERT INTO outbox(board, number) SELECT ?1, json_extract(value, '$[0]') FROM js
 -- name: outbox_oldest
 -- The oldest outbox rows with the present state of their items, and whether the index should hold them.
 SELECT o.id, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text,
-       i.zone = 'archive' AND i.deleted = 0
+       i.owner, i.zone = 'archive' AND i.deleted = 0
 FROM (SELECT id, board, number FROM outbox ORDER BY id LIMIT ?1) o
 JOIN board b ON b.no = o.board JOIN item i ON i.board = o.board AND i.number = o.number
 ORDER BY o.id;
@@ -72,7 +72,7 @@ ORDER BY i.number DESC;
 
 -- name: archived_page
 -- Archived items after a place, by board and number.
-SELECT i.board, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text
+SELECT i.board, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text, i.owner
 FROM item i JOIN board b ON b.no = i.board
 WHERE i.zone = 'archive' AND i.deleted = 0 AND (i.board, i.number) > (?1, ?2)
 ORDER BY i.board, i.number LIMIT ?3;

@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.archive import (
     SummingIndex,
     Waiting,
 )
+from blackboard_mcp.protocols.visibility import Viewer
 
 __all__ = ["ArchiveIndexKit"]
 
@@ -179,6 +180,42 @@ class IndexWaitingTests:
         assert [hit.number for hit in (await index.search(query, gone)).hits] == [1]
 
 
+class IndexSightTests:
+    async def test_a_viewer_finds_what_it_may_see(self, index: ArchiveIndex) -> None:
+        marks = ["", "ann", "team:acme", "read:pay", "read:pay:eve", "read:pay:ann", "team:ann", "read:ops"]
+        await index.upsert([document(n, "alpha", owner=mark) for n, mark in enumerate(marks, 1)])
+        for viewer, seen in (
+            (Viewer("ann", "acme"), [1, 2, 3, 6]),
+            (Viewer("bob", "ann"), [1, 7]),
+            (Viewer("eve", "mallory", ["read:pay"]), [1, 4, 5, 6]),
+            (Viewer("eve"), [1, 5]),
+            (Viewer("pay"), [1]),
+            (None, [1, 2, 3, 4, 5, 6, 7, 8]),
+        ):
+            assert await found(index, "alpha", viewer=viewer) == seen, viewer and viewer.agent
+        waits = [document(9, "alpha", owner="bob"), document(10, "alpha", owner="ann")]
+        assert await found(index, "alpha", waits, viewer=Viewer("bob")) == [1, 9]
+
+    async def test_what_a_viewer_may_not_see_changes_no_score(self, index: ArchiveIndex) -> None:
+        said = ["alpha beta", "alpha gamma?", "beta", "gamma delta alpha alpha", "epsilon"]
+        seen = [document(2 * n, text, thread=n % 2) for n, text in enumerate(said, 1)]
+        hidden = [
+            document(2 * n + 1, "alpha beta beta?", thread=n % 2, owner=mark)
+            for n, mark in enumerate(("bob", "team:acme", "read:pay", "bob", "bob"), 1)
+        ]
+        await index.upsert(seen)
+        asked = [
+            ArchiveQuery("main", text, viewer=Viewer("ann")) for text in ("alpha", "beta gamma", "delta")
+        ]
+        before = [(await index.search(query)).hits for query in asked]
+        assert all(before)
+        await index.upsert(hidden[:3])
+        waiting = Waiting(tuple(hidden[3:]), private=frozenset(d.number for d in hidden))
+        assert [(await index.search(query, waiting)).hits for query in asked] == before
+        with_hidden = (await index.search(ArchiveQuery("main", "alpha"), waiting)).hits
+        assert with_hidden != before[0], "to who sees all, they count"
+
+
 class IndexLifeTests:
     async def test_each_life_of_the_index_has_a_name_of_its_own(self, index: ArchiveIndex) -> None:
         await index.upsert([document(1, "alpha")])
@@ -228,6 +265,7 @@ class ArchiveIndexKit(
     IndexSearchTests,
     IndexFilterTests,
     IndexWaitingTests,
+    IndexSightTests,
     IndexLifeTests,
     IndexSummingTests,
     IndexDurabilityTests,

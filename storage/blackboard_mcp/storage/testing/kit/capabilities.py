@@ -41,6 +41,7 @@ INDEX_TESTS_OF: Final[dict[str, str]] = {
     "search": "IndexSearchTests",
     "filters": "IndexFilterTests",
     "waiting": "IndexWaitingTests",
+    "sight": "IndexSightTests",
     "lives": "IndexLifeTests",
     "sums": "IndexSummingTests",
     "durability": "IndexDurabilityTests",
