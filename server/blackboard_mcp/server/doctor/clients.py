@@ -7,6 +7,7 @@ import shlex
 import tempfile
 from collections.abc import AsyncIterator
 from typing import Final, TextIO
+from urllib.parse import urlsplit
 
 from ..clients.entries import Entry, Unreadable, entries, resolved
 from .findings import Finding, warning
@@ -57,6 +58,10 @@ async def _silence(entry: Entry) -> str:
         return (
             f"it needs {' and '.join(missing)} in its environment, which is not set here, so it was not tried"
         )
+    for part in entry.command:
+        if part.startswith(("http://", "https://")) and await _refuses(part):
+            # A relay would wait for the server to start.
+            return f"no blackboard server answers at {part}"
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         try:
             async with asyncio.timeout(PATIENCE):
@@ -69,6 +74,21 @@ async def _silence(entry: Entry) -> str:
             log.seek(0)
             said = log.read().strip().splitlines()
             return said[-1] if said else str(_first(error)) or type(error).__name__
+
+
+async def _refuses(url: str) -> bool:
+    """Tells whether the machine of a URL is there and refuses connections to its port."""
+    try:
+        address = urlsplit(url)
+        port = address.port or (443 if address.scheme == "https" else 80)
+        async with asyncio.timeout(PATIENCE):
+            _, writer = await asyncio.open_connection(address.hostname, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, ValueError):
+        return False
+    writer.close()
+    return False
 
 
 async def _tools(entry: Entry, headers: dict[str, str], log: TextIO) -> int:
