@@ -131,7 +131,10 @@ class CoreTools:
             self.query,
             name="query",
             title="List items",
-            description="List items, newest first (also by any_tags, no_tags). key: glob, ** crosses segments.",
+            description=(
+                "List items with all words of text, newest first (also by any_tags, no_tags). zone=all: pruned ones "
+                "too. key: glob, ** crosses segments."
+            ),
             needs=TOOLS["query"],
             read_only=True,
             output=lambda: wire.ItemsAnswer,
