@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from injecting import log_of, tool
 from killing import Team
-from patience import RUN
+from patience import RUN, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 
@@ -78,8 +78,11 @@ def test_a_run_whose_servers_are_killed_goes_on_to_one_cited_answer(tmp_path: Pa
         assert finished[0]["data"]["cites"] == contributed
         posted = [e["item"] for e in events if e["event"] == "item.posted"]
         assert [id_ for id_ in posted if id_.startswith("A-")] == [finished[0]["data"]["answer"]]
-        assert any(e["event"] == "item.archived" and e["item"] in contributed for e in events), (
-            "nothing was pruned"
+        until(
+            lambda: any(
+                e["event"] == "item.archived" and e["item"] in contributed for e in log_of(team.server.wire)
+            ),
+            "nothing was pruned",
         )
         assert all(
             "in round" in tool(team.server.wire, "read", ids=[id_])["items"][0]["text"] for id_ in contributed
