@@ -36,13 +36,14 @@ from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROT
 from blackboard_mcp.server import board, compose
 from blackboard_mcp.server.access import tables as access_tables
 from blackboard_mcp.server.access.needs import Needs
+from blackboard_mcp.server.checks.running import Check
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.mcp.server import BoardServer
 from blackboard_mcp.server.plugins import protocols as protocol_classes
 from blackboard_mcp.server.pruning.ordering import BUILT_IN
 from blackboard_mcp.server.settings import boards as board_settings
-from blackboard_mcp.server.settings import retention
+from blackboard_mcp.server.settings import checks, retention
 from blackboard_mcp.server.settings import server as settings
 from blackboard_mcp.server.settings.oauth import MEANINGS, OAuthSettings
 from blackboard_mcp.server.text import tokens
@@ -368,6 +369,8 @@ ARGUMENTS: dict[str, str] = {
     "constraint.text": "a rule, up to 2,000 characters: yours if you are a steward, else a proposal; with `id` the "
     "rule's next version",
     "constraint.strength": "`strict` (default), `prefer` or `suggest`",
+    "constraint.check": "what finds violations: `absent:GLOB`, `exists:GLOB` or a "
+    "[check of the operator](../howto/check-files.md); `none` takes it away",
     "constraint.scope": "whom or what it is for: `board` (default), `agent:NAME`, `key:GLOB`, `path:GLOB`; a rule for "
     "keys or paths binds whoever reserves something there",
     "constraint.id": "a rule, `K-3`: with `text` or `retire`",
@@ -486,6 +489,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         protocols=protocol_classes.Protocols(),
         conduct=lambda: None,
         wrote=lambda board: None,
+        checks=None,
         gauge=None,
     )
     return compose.build_server(cast(compose.Installation, made))
@@ -705,6 +709,16 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
                 "data folder has stay, and `[]` takes them away. See [say who may read what](../howto/read-rules.md).",
             )
             continue
+        if field.name == "check":
+            yield (
+                "`check`",
+                "",
+                f"`{settings.PREFIX}CHECK`",
+                "",
+                "Programs that judge files after each write, as tables `[[check]]` of the file or a JSON list; see "
+                "[checks](#checks).",
+            )
+            continue
         if field.name == "limits":
             yield (
                 "`limits`",
@@ -724,6 +738,14 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
             f"`{shown}`" if shown else "",
             (option.help or "") + allowed,
         )
+
+
+def check_rows() -> Iterator[tuple[str, ...]]:
+    for name, meaning in checks.MEANINGS.items():
+        yield f"`{name}`", "", "`**`" if name == "files" else "", meaning
+    defaults = Check("c", ("c",))
+    for name, (low, high, meaning) in checks.RANGES.items():
+        yield f"`{name}`", f"{low:,} to {high:,}", f"`{getattr(defaults, name)}`", meaning
 
 
 def board_setting_rows() -> Iterator[tuple[str, ...]]:
@@ -808,6 +830,12 @@ def settings_page() -> str:
         "[limits and what to do about them](../howto/limits.md).\n\n"
         + table(("limit", "allowed", "default", ""), limit_rows())
         + "\n```toml\n[limits]\nposts_per_second = 10\nsessions_per_principal = 20\n```\n\n"
+        "## Checks\n\n"
+        "Tables `[[check]]` of the file, or a JSON list in the environment; see "
+        "[check files with your own programs](../howto/check-files.md).\n\n"
+        + table(("setting", "allowed", "default", ""), check_rows())
+        + '\n```toml\n[[check]]\nname = "tests"\nrun = ["python3", "-m", "unittest"]\nfiles = "**/*.py"\n'
+        "seconds = 60\n```\n\n"
         "## Retention\n\n"
         "A table `[retention]` of the file, or JSON in the environment. Without it nothing is forgotten; see "
         "[have a server forget](../howto/forget.md).\n\n"

@@ -201,7 +201,7 @@ ACCESS = {
     "idle_seconds idempotency_key",
     "turn": "text decision offer lease usage run seconds idempotency_key",
     "finalize": "text cites run idempotency_key",
-    "constraint": "text strength scope id confirm retire message idempotency_key",
+    "constraint": "text strength scope id confirm retire message check idempotency_key",
     "get_context": "query budget path",
     "artifact_write": "path content append replace delete expected lease message idempotency_key",
     "artifact_read": "path start end revision",

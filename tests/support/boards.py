@@ -251,8 +251,10 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 @asynccontextmanager
-async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator[Boards]:
-    """Opens an installation for a test.
+async def open_boards(
+    folder: Path, mode: str, *, background: bool = False, **settings: Any
+) -> AsyncIterator[Boards]:
+    """Opens an installation for a test, with its work in the background if asked.
 
     Unless `limits` are given, waits end with the first news instead of after a lull.
     """
@@ -260,7 +262,7 @@ async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator
     given = Settings(data=folder, synchronous="NORMAL", **{**plain, **settings})
     clock = HandClock()
     async with (
-        compose.installation(given, eager_index=False, clock=clock, background=False) as opened,
+        compose.installation(given, eager_index=False, clock=clock, background=background) as opened,
         AsyncExitStack() as stack,
     ):
         yield Boards(opened, clock, mode, stack)

@@ -20,6 +20,7 @@ class WireRule(_Wire):
     version: int
     revision: int = Field(description="the revision that last changed it")
     mine: bool = Field(description="whether you come under its scope")
+    check: str | None = Field(default=None, description="what finds violations of it")
 
 
 class WireProposal(_Wire):
@@ -28,6 +29,7 @@ class WireProposal(_Wire):
     strength: Strength
     scope: str
     author: str
+    check: str | None = None
     replaces: str | None = Field(description="the rule of which it would be the next version")
 
 
@@ -76,4 +78,5 @@ def wire_rule(rule: Rule) -> WireRule:
         version=rule.version,
         revision=rule.revision,
         mine=rule.mine,
+        check=rule.check or None,
     )

@@ -17,6 +17,10 @@ MAX_RULE: Final = 2_000
 MAX_SCOPE: Final = 200
 BOARD: Final = "board"
 """The scope of a rule for everybody and everything."""
+ABSENT: Final = "absent:"
+EXISTS: Final = "exists:"
+"""The beginnings of the checks that the server has itself: no file matches the glob behind it, or one does."""
+_CHECK: Final = re.compile(r"(?:[a-z][a-z0-9-]{0,31}|(?:absent|exists):[^\s:,]+)\Z")
 _SCOPE: Final = re.compile(r"(?:board|(?:agent|key|path):[^\s,]+)\Z")
 
 
@@ -33,7 +37,8 @@ class Rule:
     """A rule in force. `number` is 0 for a constraint of the core, whose `id` is `core 1` and so on.
 
     `revision` is the revision of the rules that last changed it. `mine` tells whether the reader comes under its
-    scope: a scope of keys or paths counts while the reader reserves something there.
+    scope: a scope of keys or paths counts while the reader reserves something there. `check` names what finds
+    violations; see `check_of`.
     """
 
     id: str
@@ -45,6 +50,7 @@ class Rule:
     version: int
     revision: int
     mine: bool
+    check: str = ""
 
     @property
     def line(self) -> str:
@@ -54,7 +60,7 @@ class Rule:
     @property
     def bounds(self) -> str:
         """Strength and scope as text, such as `prefer, agent:ann`; empty for a strict rule of the board."""
-        return bounds(self.strength, self.scope)
+        return bounds(self.strength, self.scope, self.check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +95,11 @@ def label(revision: int, count: int) -> str:
     return f"rules r{revision} ({count})"
 
 
-def bounds(strength: Strength, scope: str) -> str:
-    """Returns strength and scope as text; empty for a strict rule of the whole board."""
+def bounds(strength: Strength, scope: str, check: str = "") -> str:
+    """Returns strength, scope and check as text; empty for a strict rule of the whole board without a check."""
     told = [] if strength is Strength.STRICT else [str(strength)]
-    return ", ".join([*told, *([] if scope == BOARD else [scope])])
+    told += [] if scope == BOARD else [scope]
+    return ", ".join([*told, *([f"check {check}"] if check else [])])
 
 
 def bounds_of(metadata: Mapping[str, Any]) -> tuple[Strength, str]:
@@ -103,3 +110,13 @@ def bounds_of(metadata: Mapping[str, Any]) -> tuple[Strength, str]:
     named = isinstance(strength, str) and strength in list(Strength)
     known = isinstance(scope, str) and len(scope) <= MAX_SCOPE and scope.isprintable() and _SCOPE.match(scope)
     return Strength(str(strength)) if named else Strength.STRICT, str(scope) if known else BOARD
+
+
+def check_of(metadata: Mapping[str, Any]) -> str:
+    """Returns the check that finds violations of a rule, from an item's metadata; empty if there is none.
+
+    It is the name of a check of the operator, or `absent:GLOB` or `exists:GLOB`: no file may match, or one must.
+    """
+    given = metadata.get("rule")
+    check = given.get("check") if isinstance(given, dict) else None
+    return check if isinstance(check, str) and len(check) <= MAX_SCOPE and _CHECK.match(check) else ""

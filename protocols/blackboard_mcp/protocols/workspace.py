@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 from .answers import Once
 from .errors import InvalidInput
+from .keys import Glob, compile_glob
 from .values import dataclass
 
 MAX_PATH: Final = 200
@@ -192,6 +195,45 @@ def _fault(name: str) -> str:
     if _GIT.match(folded) or _DEVICE.match(folded.partition(".")[0].rstrip()):
         return f"'{name[:20]}' is a reserved name"
     return ""
+
+
+@lru_cache(maxsize=256)
+def file_glob(glob: str) -> Callable[[str], bool]:
+    """Returns what tells whether the path of a file matches a glob: `*` within a name, `**` for any folders, or none.
+
+    The cost is at most the product of the two lengths, whatever the glob.
+    """
+    parts = glob.split("/")
+    if any("**" in part and part != "**" for part in parts):
+        whole = compile_glob(glob.replace("/", ":"))
+        return lambda path: whole.matches(path.replace("/", ":"))
+    names = [None if part == "**" else compile_glob(part) for part in parts]
+
+    def matches(path: str) -> bool:
+        places = _skipping({0}, names)
+        for name in path.split("/"):
+            moved = set()
+            for place in places:
+                if place < len(names):
+                    wanted = names[place]
+                    if wanted is None:
+                        moved.add(place)
+                    elif wanted.matches(name):
+                        moved.add(place + 1)
+            places = _skipping(moved, names)
+        return len(names) in places
+
+    return matches
+
+
+def _skipping(places: set[int], names: Sequence[Glob | None]) -> set[int]:
+    """Returns the places in a glob, and those behind each `**` at them, which may stand for no folder."""
+    for place in sorted(places):
+        behind = place
+        while behind < len(names) and names[behind] is None:
+            behind += 1
+            places.add(behind)
+    return places
 
 
 def fold(path: str) -> str:

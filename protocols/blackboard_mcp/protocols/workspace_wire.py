@@ -44,6 +44,16 @@ class WireRevision(_Wire):
         )
 
 
+class WireCheck(_Wire):
+    """What a check of the operator last gave."""
+
+    name: str
+    item: str | None = Field(description="its RESULT item; null before its first run")
+    revision: int
+    ok: bool
+    fresh: bool = Field(description="false if a file that it is for was written after that revision")
+
+
 class ArtifactWriteAnswer(WireRevision):
     """The file after the write."""
 
@@ -51,6 +61,8 @@ class ArtifactWriteAnswer(WireRevision):
     former: int | None = Field(description="the revision that the file had; null if it did not exist")
     fault: str | None = Field(description="what is wrong with its syntax, if that is checked")
     rules: list[str] = Field(description="texts of the rules in force for the path")
+    violations: list[str] = Field(default=[], description="hot issues on rules that the files now violate")
+    checks: list[WireCheck] = []
     seq: int
 
 
@@ -62,6 +74,7 @@ class ArtifactReadAnswer(WireRevision):
     text: str | None = Field(description="these lines; null if the file is not text")
     base64: str | None = Field(description="the whole file, if it is not text and small enough")
     rules: list[str] = Field(description="ids of the rules in force for the path")
+    checks: list[WireCheck] = []
     seq: int
 
 
@@ -98,6 +111,7 @@ class ArtifactSearchAnswer(_Wire):
     hits: list[WireArtifactHit]
     files: int = Field(description="how many files were searched")
     rules: list[str] = Field(description="ids of the rules in force for the folder")
+    checks: list[WireCheck] = []
     seq: int
 
 
@@ -109,6 +123,7 @@ class ArtifactListAnswer(_Wire):
     outlines: list[WireOutline] = Field(description="of the first 60 files, if asked for")
     next: str | None = Field(description="pass it as `after` to list more")
     rules: list[str] = Field(description="ids of the rules in force for the folder")
+    checks: list[WireCheck] = []
     seq: int
 
 
@@ -119,4 +134,5 @@ class ArtifactHistoryAnswer(_Wire):
     diff: str | None = Field(description="a unified diff of the first revision, if asked for")
     next: int | None = Field(description="pass it as `revision` to see older ones")
     rules: list[str] = Field(description="ids of the rules in force for the path")
+    checks: list[WireCheck] = []
     seq: int

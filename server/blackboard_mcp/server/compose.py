@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .pruning.summaries.endpoint import ChatEndpoint
     from .strategies.strategies import Strategies
     from .tools.tool import Caller, ToolSet
+    from .usecases.checks import Checks
     from .usecases.conducting import Conductor
     from .usecases.growth import Growth
 
@@ -89,6 +90,8 @@ class Installation:
     """Returns the conductor of runs, which is made and begins to work with the first call."""
     wrote: Callable[[str], None]
     """Called with a board after each write to its files; it then brings the board's repository up to date."""
+    checks: Checks | None = None
+    """The operator's checks on files; `None` without any, and where no work is done in the background."""
     gauge: Gauge | None = None
     """Measures the growth of the folder; `None` for boards in memory, or in a store of the operator's own."""
 
@@ -194,8 +197,17 @@ async def _opened(
             return conductors[0]
 
         wrote: Callable[[str], None] = _ignore
-        if background and not memory and "workspace" in settings.tools:
-            wrote = await _committing(store, settings, housekeeping)
+        checks = None
+        if background and "workspace" in settings.tools:
+            pokes = [] if memory else [await _committing(store, settings, housekeeping)]
+            if settings.check:
+                checks = _checking(blackboard, settings, holder, housekeeping)
+                pokes.append(checks.poke)
+
+            def wrote(board: str) -> None:
+                for poke in pokes:
+                    poke(board)
+
         archive.start()
         try:
             yield Installation(
@@ -209,6 +221,7 @@ async def _opened(
                 protocols,
                 conduct,
                 wrote,
+                checks,
                 gauge,
             )
         finally:
@@ -285,6 +298,20 @@ async def _committing(
         committer.poke(board)
     housekeeping.append(asyncio.create_task(committer.run(), name="repositories"))
     return committer.poke
+
+
+def _checking(
+    blackboard: Blackboard, settings: Settings, holder: str, housekeeping: list[asyncio.Task[None]]
+) -> Checks:
+    """Begins to run the operator's checks on files after writes, and returns them."""
+    from .input.secrets import Secrets
+    from .usecases.checks import Checks
+
+    secrets = Secrets(settings.secrets, settings.secret_patterns)
+    folder, free_bytes = settings.folder.resolve() / "checks", settings.limits.free_bytes
+    checks = Checks(blackboard, settings.check, folder, holder, free_bytes, secrets)
+    housekeeping.append(asyncio.create_task(checks.run(), name="checks"))
+    return checks
 
 
 def _strategies(settings: Settings) -> Strategies:
@@ -446,14 +473,15 @@ def tool_set(
         from .usecases.summaries import SummaryRequests
 
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
-        RuleTools(Rules(opened.blackboard), rendering).register(tools)
-        ResultTool(Results(opened.blackboard), rendering).register(tools)
+        names = [check.name for check in opened.settings.check]
+        RuleTools(Rules(opened.blackboard, names), rendering).register(tools)
+        ResultTool(Results(opened.blackboard, names), rendering).register(tools)
         ContextTool(Contexts(opened.blackboard), rendering).register(tools)
     if "workspace" in sets:
         from .tools.workspace import WorkspaceTools
         from .usecases.workspace import Workspace
 
-        files = Workspace(opened.blackboard, opened.wrote, opened.settings.syntax)
+        files = Workspace(opened.blackboard, opened.wrote, opened.settings.syntax, opened.checks)
         WorkspaceTools(files, rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool

@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.access.tables import AccessTable
+from blackboard_mcp.server.checks.running import Check
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.pruning.policies import Policies
 from blackboard_mcp.server.settings.oauth import OAuthSettings
@@ -80,6 +81,11 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
         "strategy": ("a=m:C", '["a=m:C"]', ("a=m:C",)),
         "syntax": ("json,yaml", '["json", "yaml"]', ("json", "yaml")),
+        "check": (
+            '[{"name": "a", "run": ["true"], "seconds": 9}]',
+            '[{name = "a", run = ["true"], seconds = 9}]',
+            (Check("a", ("true",), seconds=9),),
+        ),
         "secrets": ("refuse", '"refuse"', "refuse"),
         "secret_patterns": ("a{2},b+", '["a{2}", "b+"]', ("a{2}", "b+")),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
@@ -273,3 +279,37 @@ def test_everything_of_one_installation_lives_in_its_folder() -> None:
     assert {settings.database.parent, settings.index.parent} == {settings.folder} == {Path("/somewhere")}
     assert load({"data": "~/boards"}, {}).folder == Path.home() / "boards"
     assert load({}, {}).folder.name == "blackboard-mcp"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ('[{"run": ["true"]}]', "needs a name"),
+        ('[{"name": "a"}]', "run must be a list of 1 to 100 texts"),
+        ('[{"name": "a", "run": "true"}]', "run must be a list"),
+        ('[{"name": "a", "run": [""]}]', "must begin with a program"),
+        ('[{"name": "a", "run": ["a\\u0000b"]}]', "run must be a list"),
+        (
+            '[{"name": "a", "run": ["true"], "shell": true}]',
+            "unknown key 'shell'; there are: name, run, files",
+        ),
+        (
+            '[{"name": "a", "run": ["true"], "seconds": 0}]',
+            "seconds is 0; it must be a whole number from 1 to 3,600",
+        ),
+        ('[{"name": "a", "run": ["true"], "seconds": true}]', "must be a whole number"),
+        ('[{"name": "a", "run": ["true"], "files": "file:a"}]', "is no glob of files"),
+        ('[{"name": "a", "run": ["true"], "boards": ["a b"]}]', "boards"),
+        ('[{"name": "syntax", "run": ["true"]}]', "there is a check 'syntax' already"),
+        ('[{"name": "a", "run": ["true"]}, {"name": "a", "run": ["true"]}]', "there is a check 'a' already"),
+        (
+            "[" + ",".join(f'{{"name": "a{n}", "run": ["true"]}}' for n in range(21)) + "]",
+            "at most 20 tables",
+        ),
+        ("a=b", "must be a table"),
+    ],
+)
+def test_checks_are_read_key_by_key(given: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match="BLACKBOARD_CHECK") as caught:
+        load({}, {"BLACKBOARD_CHECK": given})
+    assert why in caught.value.message

@@ -17,6 +17,9 @@ from ..usecases.workspace import Fault, Folder, Listing
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, Outline
 
+    from ..usecases.checks import CheckState
+    from ..usecases.rule_checks import Violation
+
 MAX_SHOWN: Final = 24_000
 """Most characters of a file in one answer."""
 DEFAULT_LINES: Final = 400
@@ -118,6 +121,24 @@ def written_lines(
             f"syntax: {visible(fault.text)}; {fault.item} stands in every view until the file can be read"
         )
     return [*lines, *rules_whole(book, now.path)]
+
+
+def violated_lines(violations: Sequence[Violation]) -> list[str]:
+    """Returns how files violate rules after a write."""
+    return [f"{visible(one.text)}; {one.item} stands in every view until that ends" for one in violations]
+
+
+def checked_lines(checks: Sequence[CheckState]) -> list[str]:
+    """Returns what the operator's checks last gave for a path, and which of them run again after a write."""
+    told = []
+    for one in checks:
+        if one.item is None:
+            told.append(f"{one.name} has not run yet")
+        else:
+            told.append(f"{one.name} {'passed' if one.ok else 'failed'} at rev {one.revision} ({one.item})")
+            told[-1] += "" if one.fresh else ", stale"
+    again = not all(one.fresh for one in checks)
+    return [f"checks: {'; '.join(told)}{' → runs by itself, wait() tells' if again else ''}"] if told else []
 
 
 def rules_whole(book: RuleBook, path: str) -> list[str]:

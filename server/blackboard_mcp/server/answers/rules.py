@@ -44,6 +44,6 @@ def ruled_lines(done: Ruled, *, proposed: bool = False) -> list[str]:
 
 def _lead(one: Proposal) -> str:
     parts = [f"{one.id} by {word(one.author)}"]
-    parts += [flat(told)] if (told := bounds(one.strength, one.scope)) else []
+    parts += [flat(told)] if (told := bounds(one.strength, one.scope, one.check)) else []
     parts += [f"instead of {flat(one.replaces)}"] if one.replaces else []
     return " ".join(parts)

@@ -22,12 +22,14 @@ class KeepsRules(Calls):
         confirm: Sequence[str] = (),
         retire: str | None = None,
         message: str | None = None,
+        check: str | None = None,
         idempotency_key: str | None = None,
     ) -> ConstraintAnswer:
         """Returns the rules and the proposals, after what the arguments ask for.
 
         They are those of the tool `constraint`: `text` proposes a rule or, by a steward, makes one; `message` proposes
         what a user's message holds; `confirm` makes rules of proposals; `retire` is the reason to end the rule `id`.
+        With `text`, `check` is what finds violations: `absent:GLOB`, `exists:GLOB` or a check that the server runs.
 
         Raises:
             InvalidInput: a value is not allowed, or the arguments do not go together.
@@ -44,6 +46,7 @@ class KeepsRules(Calls):
             "confirm": list(confirm) or None,
             "retire": retire,
             "message": message,
+            "check": check,
         }
         return await self._call("constraint", given, ConstraintAnswer, once=idempotency_key)
 

@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.values import dataclass
 from ..access.reading import read_rules
 from ..access.registry import AccessPolicies
 from ..access.tables import AccessTable, access_tables, named_classes
+from ..checks.running import Check
 from ..input.secrets import MASK, REFUSE, check_patterns
 from ..input.syntax import KINDS, check_kinds
 from ..limits.limits import Limits, limits_of
@@ -64,6 +65,7 @@ class Settings:
     secrets: str = "mask"
     secret_patterns: tuple[str, ...] = ()
     syntax: tuple[str, ...] = KINDS
+    check: tuple[Check, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None
@@ -245,6 +247,10 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         return access_tables(value, where)
     if key == "read":
         return read_rules(value, where)
+    if key == "check":
+        from .checks import checks_of
+
+        return checks_of(value, where)
     if key in ("policy", "validator", "strategy"):
         value = named_classes(value, where)
     if key in _FLAGS:

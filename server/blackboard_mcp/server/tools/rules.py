@@ -25,6 +25,7 @@ StrengthName = Annotated[
 Scope = Annotated[
     str, Field(max_length=MAX_SCOPE), WithJsonSchema({"type": "string", "maxLength": MAX_SCOPE})
 ]
+CheckName = Annotated[str, Field(max_length=MAX_SCOPE, description="absent:GLOB, exists:GLOB")]
 Ids = Annotated[list[Id], Field(max_length=20), ONE_OR_MORE]
 Reason = Annotated[str, Field(max_length=300, description="why")]
 Message = Annotated[str, Field(max_length=MAX_MESSAGE, description="the user's")]
@@ -32,7 +33,7 @@ _ALONE: Final = {
     "confirm": frozenset({"confirm"}),
     "message": frozenset({"message"}),
     "retire": frozenset({"retire", "id"}),
-    "text": frozenset({"text", "strength", "scope", "id"}),
+    "text": frozenset({"text", "strength", "scope", "id", "check"}),
 }
 
 
@@ -64,6 +65,7 @@ class RuleTools:
         confirm: Ids | None = None,
         retire: Reason | None = None,
         message: Message | None = None,
+        check: CheckName | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         """Lists the rules, or changes them by one of `text`, `confirm`, `retire` and `message`."""
@@ -75,6 +77,7 @@ class RuleTools:
             "confirm": confirm,
             "retire": retire,
             "message": message,
+            "check": check,
         }
         if text is not None and not text.strip():
             raise InvalidInput("The text of a rule must not be empty. Nothing was changed.")
@@ -91,7 +94,7 @@ class RuleTools:
             done = await self._rules.retire(agent, board, id, retire.strip(), once_key=once)
         elif text is not None:
             done = await self._rules.propose(
-                agent, board, text.strip(), strength, scope, id_=id, once_key=once
+                agent, board, text.strip(), strength, scope, id_=id, check=check, once_key=once
             )
         else:
             done = await self._rules.standing(agent, board)
@@ -112,8 +115,8 @@ def _check_together(given: set[str], retire: str | None, id_: str | None) -> Non
     does = next((name for name in _ALONE if name in given), None)
     if does is None or not given <= _ALONE[does]:
         raise InvalidInput(
-            "constraint takes text (with strength, scope, id), or confirm, or retire with id, or message. Nothing was "
-            "changed."
+            "constraint takes text (with strength, scope, check, id), or confirm, or retire with id, or message. "
+            "Nothing was changed."
         )
     if does == "retire" and (id_ is None or not (retire or "").strip()):
         raise InvalidInput('retire is the reason, with the id of the rule: constraint(id="K-3", retire="…").')
@@ -130,6 +133,7 @@ def _wire(done: Ruled) -> BaseModel:
                 strength=one.strength,
                 scope=one.scope,
                 author=one.author,
+                check=one.check or None,
                 replaces=one.replaces,
             )
             for one in done.proposals

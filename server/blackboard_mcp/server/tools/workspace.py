@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from ..access.needs import TOOLS
 from ..answers.artifacts import (
     MAX_SHOWN,
+    checked_lines,
     content_lines,
     diff_lines,
     excerpt_of,
@@ -22,6 +23,7 @@ from ..answers.artifacts import (
     outline_lines,
     revision_lines,
     rules_named,
+    violated_lines,
     written_lines,
 )
 from ..answers.rendering import Rendering
@@ -165,6 +167,8 @@ class WorkspaceTools:
                 fault=None if fault is None else fault.text,
                 former=None if written.former is None else written.former.number,
                 rules=[rule.text for rule in known.rules.mine],
+                violations=[one.item for one in known.violations],
+                checks=_checks(known),
                 seq=known.seq,
             ),
         )
@@ -202,6 +206,7 @@ class WorkspaceTools:
                 text=None if found is None else found.text,
                 base64=base64.b64encode(content.body).decode() if small else None,
                 rules=[rule.id for rule in known.rules.mine],
+                checks=_checks(known),
                 seq=known.seq,
             ),
         )
@@ -247,6 +252,7 @@ class WorkspaceTools:
                 ],
                 next=listing.after or None,
                 rules=[rule.id for rule in known.rules.mine],
+                checks=_checks(known),
                 seq=known.seq,
             ),
         )
@@ -274,6 +280,7 @@ class WorkspaceTools:
                 ],
                 files=files,
                 rules=[rule.id for rule in known.rules.mine],
+                checks=_checks(known),
                 seq=known.seq,
             ),
         )
@@ -333,12 +340,23 @@ class WorkspaceTools:
                 diff=text,
                 next=older,
                 rules=[rule.id for rule in known.rules.mine],
+                checks=_checks(known),
                 seq=known.seq,
             ),
         )
 
     def _said(self, lines: list[str], known: Known) -> str:
+        lines = [*lines, *violated_lines(known.violations), *checked_lines(known.checks)]
         return self._say.with_footer("\n".join(lines), known.seq, known.attention)
+
+
+def _checks(known: Known) -> list[workspace_wire.WireCheck]:
+    return [
+        workspace_wire.WireCheck(
+            name=one.name, item=one.item, revision=one.revision, ok=one.ok, fresh=one.fresh
+        )
+        for one in known.checks
+    ]
 
 
 def _encoded(text: str) -> bytes:

@@ -28,6 +28,7 @@ from blackboard_mcp.protocols.agenda import (
 )
 from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
@@ -37,6 +38,7 @@ from ..input.idempotency import once_of
 from ..input.posts import check_addressed, check_agent, check_text
 from ..limits.rates import size_of
 from .blackboard import Blackboard
+from .evidence import check_fresh
 from .following import Report
 from .requests import check_skills
 from .waiting_line import WaitingLine
@@ -307,6 +309,8 @@ class Tasks:
         once = once_of(once_key, "settle", **{**_fields(act), "text": text})
         if act.op == "done":
             await self._board.check_rules(name, agent, once, 'claim(op="done", …)')
+        if once is None or await self._board.store.recall(name, agent, once) is None:
+            await check_fresh(self._board, agent, name, await self._evidence(name, agent, act))
 
         async def write(tokenizer: Tokenizer) -> Settled:
             counted = CountedText(text, tokenizer.count(text), tokenizer.name)
@@ -318,6 +322,18 @@ class Tasks:
         shown = [] if done.item is None else [done.item.number]
         attention, seq = await self._board.attention(agent, name, items=shown)
         return replace(done, seq=seq), await self._board.rules.shown(name, agent), attention
+
+    async def _evidence(self, board: str, agent: str, act: Settle) -> Sequence[int]:
+        """Returns the items that `done` or a confirmation rests on: those cited, or what the result in review cites."""
+        if act.op == "done" or (act.op == "verify" and act.ok and act.cites):
+            return act.cites
+        if act.op != "verify" or not act.ok:
+            return ()
+        tasks = await self._board.store.tasks(board, agent, [act.number])
+        if not tasks or tasks[0].result is None:
+            return ()
+        found = await self._board.store.read(board, agent, [parse_ref(tasks[0].result)], [])
+        return [item_edge.target for item in found.items for item_edge in item.edges]
 
 
 def _texts_of(stages: Sequence[NewStage]) -> list[str]:

@@ -222,6 +222,21 @@ class Blackboard:
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
         self.quotas.charge(agent, name, len(posts), sum(size_of(post.text, post.metadata) for post in posts))
+        return await self._write(agent, name, posts, idempotency_key, ruling=ruling)
+
+    async def record(self, board: str, posts: Sequence[PostFields]) -> Posted:
+        """Posts what the server itself found, in the name of the server. Errors are those of `post`."""
+        return await self._write(SYSTEM, board, posts)
+
+    async def _write(
+        self,
+        agent: str,
+        name: str,
+        posts: Sequence[PostFields],
+        idempotency_key: str | None = None,
+        *,
+        ruling: bool = False,
+    ) -> Posted:
         drafts = self.signed(agent, await self.drafts(name, posts))
         once = None
         if idempotency_key is not None:
@@ -246,7 +261,8 @@ class Blackboard:
             raise as_asked(error, posts) from None
         except Conflict as error:
             raise await with_texts(self.store, name, agent, error) from None
-        self.activity.seen(name, agent)
+        if agent != SYSTEM:
+            self.activity.seen(name, agent)
         posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
         new = [place for place, fields in enumerate(posts) if fields.id is None]
         posted = readable(await with_crossing(self.store, name, agent, posted, new))

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Sequence
 
 from blackboard_mcp.protocols.answers import Attention
-from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.errors import Refused, UnknownReference
 from blackboard_mcp.protocols.items import FINISHED, Item, parse_ref
+from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.posts import PostFields
@@ -24,10 +25,11 @@ class Reported:
 
 
 class Results:
-    """Use cases for results of checks."""
+    """Use cases for results of checks. Agents report nothing for those in `own`, which the server runs."""
 
-    def __init__(self, board: Blackboard) -> None:
+    def __init__(self, board: Blackboard, own: Sequence[str] = ()) -> None:
         self._board = board
+        self._own = frozenset(own)
 
     async def report(
         self,
@@ -43,13 +45,19 @@ class Results:
     ) -> Reported:
         """Records the result of a check. A failure opens, rewrites or reopens its hot issue, a pass resolves it.
 
-        The last result stands in the metadata of the hot issue.
+        The server reports in its own name, `SYSTEM`, for the checks that it runs. The last result stands in the
+        metadata of the hot issue.
 
         Raises:
             UnknownReference: a cited item does not exist.
-            Refused: the hot issue is under debate.
+            Refused: the hot issue is under debate, or the server itself runs the check.
         """
-        name = await self._board.board_of(board, agent)
+        if check in self._own and agent != SYSTEM:
+            raise Refused(
+                f"The server runs {check} itself after each write to the files that it is for. Nothing was changed; "
+                f'query(type="RESULT", tags=["check:{check}"]) shows its last result.'
+            )
+        name = board if agent == SYSTEM and board is not None else await self._board.board_of(board, agent)
         refs = [parse_ref(cited) for cited in cites]
         found = {item.number for item in (await self._board.store.read(name, agent, refs, [])).items}
         for ref, cited in zip(refs, cites, strict=True):
@@ -62,17 +70,35 @@ class Results:
             if issue is not None and issue.status not in FINISHED:
                 metadata = {"result": {**result, "text": text}}
                 fields = PostFields(id=issue.id, status="RESOLVED", metadata=metadata)
-                await self._board.post(agent, name, [fields], once_key)
+                await self._post(agent, name, fields, once_key)
         else:
             said = f"{check} fails{f' for {subject}' if subject else ''}{f': {text}' if text else ''}"
             fields = PostFields(
                 key=key, text=said, type="HOT_ISSUE", metadata={"result": result}, visibility="board"
             )
-            await self._board.post(agent, name, [fields], once_key)
+            await self._post(agent, name, fields, once_key)
         issue = await self._issue(name, agent, key)
         shown = [] if issue is None else [issue.number]
         attention, seq = await self._board.attention(agent, name, items=shown)
         return Reported(issue, seq, attention)
+
+    async def note(
+        self, agent: str, board: str, check: str, subject: str, text: str, cites: Sequence[str] = ()
+    ) -> Item | None:
+        """Records a result as `report` does, a failure unless `text` is empty; returns the hot issue.
+
+        One under debate stays as it is.
+        """
+        try:
+            return (await self.report(agent, board, check, subject, ok=not text, text=text, cites=cites)).item
+        except Refused:
+            return await self._issue(board, agent, issue_key(check, subject))
+
+    async def _post(self, agent: str, board: str, fields: PostFields, once_key: str | None) -> None:
+        if agent == SYSTEM:
+            await self._board.record(board, [fields])
+        else:
+            await self._board.post(agent, board, [fields], once_key)
 
     async def _issue(self, board: str, agent: str, key: str) -> Item | None:
         found = await self._board.store.read(board, "", [], [key])

@@ -12,14 +12,25 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
-from blackboard_mcp.protocols.rules import BOARD, MAX_SCOPE, RuleBook, Strength, bounds_of
+from blackboard_mcp.protocols.rules import (
+    ABSENT,
+    BOARD,
+    EXISTS,
+    MAX_SCOPE,
+    RuleBook,
+    Strength,
+    bounds_of,
+    check_of,
+)
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.capture import candidates
 from ..input.posts import PostFields, check_addressed
 from .blackboard import Blackboard
+from .rule_checks import RuleChecks, is_own
 
+NO_CHECK: Final = "none"
 PROPOSED: Final = "proposed-rule"
 """The tag of proposals, which are PLAN items."""
 _LEAD: Final = "Proposed rule: "
@@ -37,6 +48,7 @@ class Proposal:
     scope: str
     author: str
     replaces: str | None
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +63,12 @@ class Ruled:
 
 
 class Rules:
-    """Use cases for the rules of a board."""
+    """Use cases for the rules of a board. `checks` are names of the operator's checks, which rules may name."""
 
-    def __init__(self, board: Blackboard) -> None:
+    def __init__(self, board: Blackboard, checks: Sequence[str] = ()) -> None:
         self._board = board
+        self._checks = tuple(checks)
+        self._held = RuleChecks(board)
 
     async def standing(self, agent: str, board: str | None, written: Sequence[str] = ()) -> Ruled:
         """Returns the rules in force and the open proposals; the agent has then seen the rules."""
@@ -79,21 +93,23 @@ class Rules:
         scope: str | None,
         *,
         id_: str | None = None,
+        check: str | None = None,
         once_key: str | None = None,
     ) -> Ruled:
         """Makes a rule, or a new version of the rule `id_`, if the agent is a steward; else proposes it.
 
-        The author of a rule may always write a new version.
+        The author of a rule may always write a new version. `check` finds violations; `none` takes it away.
 
         Raises:
-            InvalidInput: the scope is not valid, or `id_` names no rule.
+            InvalidInput: the scope or check is not valid, or `id_` names no rule.
             UnknownReference: there is no such item.
             Conflict: the rule is no longer in force.
         """
         scope = check_scope(scope)
         former = None if id_ is None else await self._rule(agent, board, id_)
         kept = (Strength.STRICT, BOARD) if former is None else bounds_of(former.metadata)
-        rule = {"strength": str(strength or kept[0]), "scope": scope or kept[1]}
+        named = self._check(check) if check is not None or former is None else check_of(former.metadata)
+        rule = {"strength": str(strength or kept[0]), "scope": scope or kept[1], "check": named}
         if _is_steward() or (former is not None and former.author == agent):
             return await self._write(agent, board, [_made(text, rule, former)], once_key)
         return await self._write(agent, board, [_proposed(text, rule, former)], once_key)
@@ -156,7 +172,7 @@ class Rules:
                     f"{item.id} is {item.status}. Nothing was changed; constraint() lists the rules."
                 )
             former = None if proposal.replaces is None else await self._rule(agent, board, proposal.replaces)
-            rule = {"strength": str(proposal.strength), "scope": proposal.scope}
+            rule = {"strength": str(proposal.strength), "scope": proposal.scope, "check": proposal.check}
             made = _made(proposal.text, rule, former)
             if former is None:
                 made = made.model_copy(update={"edges": {"derived_from": [item.id]}})
@@ -189,8 +205,32 @@ class Rules:
     async def _write(
         self, agent: str, board: str | None, posts: Sequence[PostFields], once_key: str | None
     ) -> Ruled:
+        before = await self._board.store.rules(await self._board.board_of(board, agent), "")
         posted = await self._board.post(agent, board, posts, once_key, ruling=True)
+        after = await self._board.store.rules(posted.board.id, "")
+        for check in {rule.check for rule in before.rules if is_own(rule)} - {
+            rule.check for rule in after.rules
+        }:
+            await self._held.over(agent, posted.board.id, check)
+        await self._held.held(agent, posted.board.id)
         return await self.standing(agent, board, [item.id for item in posted.items if _is_ours(item)])
+
+    def _check(self, check: str | None) -> str:
+        """Returns the check that a rule is to name; empty for none.
+
+        Raises:
+            InvalidInput: there is no such check.
+        """
+        if check is None or check == NO_CHECK:
+            return ""
+        found = check_of({"rule": {"check": check}})
+        if found in self._checks or found.startswith((ABSENT, EXISTS)):
+            return found
+        there = f", or one that the server runs: {', '.join(self._checks)}" if self._checks else ""
+        raise InvalidInput(
+            f"'{check[:60]}' is no check: absent:GLOB (absent:**/*.tmp) finds files that may not be there, "
+            f"exists:GLOB one that must be{there}. Nothing was changed; leave check out if none holds the rule."
+        )
 
     async def _items(self, agent: str, board: str | None, ids: Sequence[str]) -> list[Item]:
         name = await self._board.board_of(board, agent)
@@ -256,12 +296,14 @@ def _is_steward() -> bool:
 
 
 def _made(text: str, rule: dict[str, str], former: Item | None) -> PostFields:
+    rule = {name: said for name, said in rule.items() if said}
     if former is None:
         return PostFields(text=text, type="CONSTRAINT", metadata={"rule": rule})
     return PostFields(id=former.id, text=text, metadata={**former.metadata, "rule": rule})
 
 
 def _proposed(text: str, rule: dict[str, str], former: Item | None) -> PostFields:
+    rule = {name: said for name, said in rule.items() if said}
     of = {} if former is None else {"replaces": former.id}
     return PostFields(text=f"{_LEAD}{text}", type="PLAN", tags=[PROPOSED], metadata={"rule": {**rule, **of}})
 
@@ -276,7 +318,8 @@ def _proposal(item: Item) -> Proposal | None:
     name = f"{item.id}@{item.version}" if item.version > 1 else item.id
     strength, scope = bounds_of(item.metadata)
     text = item.text.removeprefix(_LEAD)
-    return Proposal(name, text, strength, scope, item.author, replaces if isinstance(replaces, str) else None)
+    former = replaces if isinstance(replaces, str) else None
+    return Proposal(name, text, strength, scope, item.author, former, check_of(item.metadata))
 
 
 def _proposals_of(page: Page) -> list[Proposal]:

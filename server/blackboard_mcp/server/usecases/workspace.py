@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.keys import compile_glob
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import (
@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.workspace import (
     Revision,
     Written,
     check_path,
+    file_glob,
 )
 
 from ..input.idempotency import once_of
@@ -32,14 +33,18 @@ from ..input.syntax import fault_of, kind_of
 from ..limits.turns import in_thread
 from .blackboard import Blackboard
 from .results import Results
+from .rule_checks import RuleChecks, Violation, is_own
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, ArtifactIndex, Outline
+
+    from .checks import Checks, CheckState
 
 MAX_LISTED: Final = 200
 """Most files and folders in one answer."""
 MAX_OUTLINED: Final = 60
 """Most files in one outline."""
+_ATTEMPTS: Final = 10
 _DIFF_LINES: Final = 3_000
 """Most lines that are compared with each other after what both have in common at beginning and end."""
 
@@ -63,11 +68,16 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What every answer about files tells besides: the rules for the path, and what waits for the agent."""
+    """What every answer about files tells besides: rules and checks for the path, and what waits for the agent.
+
+    `violations` are of a write alone: how the files now violate rules for the path.
+    """
 
     rules: RuleBook
     seq: int
     attention: Attention
+    checks: tuple[CheckState, ...] = ()
+    violations: tuple[Violation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +99,13 @@ class Workspace:
         board: Blackboard,
         written: Callable[[str], None] = lambda board: None,
         syntax: Sequence[str] = (),
+        checks: Checks | None = None,
     ) -> None:
         self._board = board
         self._written = written
         self._syntax = frozenset(syntax)
+        self._checks = checks
+        self._held = RuleChecks(board)
         self._results = Results(board)
         self._index: ArtifactIndex | None = None
 
@@ -147,6 +160,8 @@ class Workspace:
             if kind_of(path) in self._syntax:
                 fault = await self._check(agent, name, path)
         known = await self._known(name, agent, path)
+        if written.changed and any(map(is_own, known.rules.rules)):
+            known = replace(known, violations=tuple(await self._held.held(agent, name, path)))
         await self._board.rules.saw(name, agent, known.rules.revision)
         return written, fault, known
 
@@ -155,7 +170,7 @@ class Workspace:
 
         A file that does not exist any more has no fault.
         """
-        while True:
+        for _ in range(_ATTEMPTS):
             found = await self._board.store.artifact_history(board, path, 0, 1)
             now = found[0]
             said = ""
@@ -163,11 +178,11 @@ class Workspace:
                 content = await self._board.store.read_artifact(board, path, now.number)
                 said = await in_thread(partial(fault_of, kind_of(path), content.body))
             text = f"rev {now.number}: {said}" if said else ""
-            reported = await self._results.report(agent, board, "syntax", path, ok=not said, text=text)
+            issue = await self._results.note(agent, board, "syntax", path, text)
             # Another write may have come meanwhile, and its result must be the last one.
             if (await self._board.store.artifact_history(board, path, 0, 1))[0].number == now.number:
                 break
-        return Fault(said, reported.item.id) if said and reported.item is not None else None
+        return Fault(said, issue.id) if said and issue is not None else None
 
     async def read(
         self, agent: str, board: str | None, path: str, revision: int = 0
@@ -222,11 +237,11 @@ class Workspace:
             raise InvalidInput("text says what to look for, in words. artifact_list() lists the files.")
         name = await self._board.board_of(board, agent)
         folder, glob = _folder_of(path)
-        matches = compile_glob(glob).matches if glob else None
+        matches = file_glob(glob) if glob else None
 
         def wanted(found: str) -> bool:
             if matches is not None:
-                return matches(found.replace("/", ":"))
+                return matches(found)
             return not folder or found == folder or found.startswith(f"{folder}/")
 
         hits, files = await self._searched().search(name, text, wanted, limit)
@@ -273,7 +288,8 @@ class Workspace:
     async def _known(self, board: str, agent: str, path: str) -> Known:
         book = await self._board.store.rules(board, agent, path)
         attention, seq = await self._board.attention(agent, board)
-        return Known(book, seq, attention)
+        checks = () if self._checks is None else await self._checks.states(board, path)
+        return Known(book, seq, attention, checks)
 
 
 def _folder_of(path: str) -> tuple[str, str]:
@@ -292,16 +308,16 @@ def _folder_of(path: str) -> tuple[str, str]:
         raise InvalidInput(
             f"'{path[:60]}' is no pattern of files: as src/**/*.py, * within a name, ** across folders."
         )
-    return literal, path.replace("**/", "**").replace("/", ":")
+    return literal, path
 
 
 def _listed(files: Sequence[Revision], folder: str, glob: str, depth: int, after: str) -> Listing:
     entries: dict[str, Revision | Folder] = {}
     top = folder.count("/") + 1 if folder else 0
-    matches = compile_glob(glob).matches if glob else None
+    matches = file_glob(glob) if glob else None
     for file in files:
         if matches is not None:
-            if matches(file.path.replace("/", ":")):
+            if matches(file.path):
                 entries[file.path] = file
             continue
         names = file.path.split("/")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
-from blackboard_mcp.protocols.rules import bounds, bounds_of, label
+from blackboard_mcp.protocols.rules import bounds, bounds_of, check_of, label
 
 from ..text.lines import clip, flat, one_line, quoted, relative_age, word
 from .lines import circumstances, identity, more
@@ -80,7 +80,7 @@ def _kind(item: Item) -> str:
     """Returns what an item of the law is, with strength and scope where they are not the usual ones."""
     if item.type is not ItemType.CONSTRAINT:
         return "hot issue"
-    told = bounds(*bounds_of(item.metadata))
+    told = bounds(*bounds_of(item.metadata), check_of(item.metadata))
     return f"constraint ({flat(told)})" if told else "constraint"
 
 

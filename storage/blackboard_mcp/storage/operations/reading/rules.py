@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from blackboard_mcp.protocols.items import ItemType
-from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, bounds_of
+from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, bounds_of, check_of
 
 from ...operation import Write
 from ..agenda.reservations import listed, overlap
@@ -39,9 +39,11 @@ def rules(now: int, board: str, agent: str, path: str = "") -> Steps[RuleBook]:
     found = []
     for number in numbers:
         item = rows[number]
-        strength, scope = bounds_of(json.loads(item.metadata))
+        metadata = json.loads(item.metadata)
+        strength, scope = bounds_of(metadata)
         last, mine = changed.get(number, 0), _comes_under(scope, agent, held)
-        found.append(Rule(item.id, number, item.text, strength, scope, item.author, item.version, last, mine))
+        told = (item.id, number, item.text, strength, scope, item.author, item.version, last, mine)
+        found.append(Rule(*told, check_of(metadata)))
     return RuleBook(revision, seen[0][0] if seen else 0, (*core, *found))
 
 

@@ -1,0 +1,214 @@
+"""The operator's checks on files, through real clients: results, hot issues, evidence, bound rules."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.server.checks.running import Check
+from patience import PATIENCE
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="checks need POSIX")
+SETS = ("core", "plan", "memory", "workspace", "admin")
+SUMS = """\
+import pathlib, sys
+text = pathlib.Path("sums.txt").read_text()
+print("checking", text)
+print(f"ValueError: {text!r} in {pathlib.Path.cwd()}/sums.txt", file=sys.stderr) if "bad" in text else None
+sys.exit("bad" in text)
+"""
+CHECK = Check("sums", (sys.executable, "-S", "-c", SUMS), "**/sums.*")
+SLOW = Check("slow", (sys.executable, "-S", "-c", "import time; time.sleep(600)"), "slow.txt")
+mode, both = boards.mode, boards.both
+
+
+async def news(agent: Any, words: str) -> str:
+    """Waits until an answer of `wait` has the words, and returns it."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if words in (said := await agent.say("wait", seconds=5)):
+            return str(said)
+    raise AssertionError(f"no news of {words!r}")
+
+
+def copies(folder: Path) -> list[Path]:
+    """Returns the folders with copies of files that a check runs on, or ran on."""
+    return list(folder.glob("**/checks/run-*"))
+
+
+@both
+async def test_a_check_runs_after_a_write_and_its_failure_stands_until_it_passes(
+    tmp_path: Path, mode: str
+) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=SETS, background=True, check=(CHECK,)) as board:
+        ann, bob = await board.join("ann", "bob")
+        await bob.say("read")
+        said = await ann.say("artifact_write", path="sums.txt", content="bad")
+        assert "checks: sums has not run yet → runs by itself, wait() tells" in said
+        await news(bob, "sums fails")
+        view = await bob.say("read")
+        assert "sums fails: rev 1, exit 1, ValueError: 'bad' in sums.txt; E-1 has the output" in view
+        whole = await bob.say("read", ids=["E-1"])
+        assert "checking bad" in whole
+        assert str(tmp_path) not in whole
+        given = await bob.do("artifact_read", path="sums.txt")
+        assert given["checks"] == [{"name": "sums", "item": "E-1", "revision": 1, "ok": False, "fresh": True}]
+        # What the check is not for neither starts it nor makes its result stale.
+        assert "checks:" not in await ann.say("artifact_write", path="notes.md", content="x")
+        assert "checks: sums failed at rev 1 (E-1)\n" in await ann.say("artifact_list")
+        said = await ann.say("artifact_write", path="sums.txt", content="good")
+        assert "checks: sums failed at rev 1 (E-1), stale → runs by itself, wait() tells" in said
+        said = await news(bob, "sums passed at rev 3")
+        assert "checking good" in said
+        assert "sums fails" not in await bob.say("read")
+        results = await bob.say("query", type="RESULT")
+        assert "E-3 result (newest of 2) by system" in results
+
+
+async def test_results_of_checks_are_the_servers_alone(tmp_path: Path) -> None:
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        ann, _ = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="sums.txt", content="bad")
+        await news(ann, "sums fails")
+        failed = await ann.fail("report_result", check="sums", ok=True)
+        assert failed["error"] == "refused"
+        assert 'query(type="RESULT", tags=["check:sums"])' in failed["message"]
+        failed = await ann.fail("post", id="E-1", text="sums passed at rev 1")
+        assert failed["error"] in ("refused", "invalid")
+        await ann.say("artifact_write", path="a.txt", content="x")
+        # Another agent's item with the same tag counts for nothing.
+        await ann.say("post", type="RESULT", text="sums passed at rev 9", tags=["check:sums"])
+        assert "sums failed at rev 1 (E-1)" in await ann.say("artifact_list")
+
+
+async def test_evidence_goes_stale_with_a_newer_write(tmp_path: Path) -> None:
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        ann, bob = await board.join("ann", "bob")
+        await ann.say("plan", items=[{"title": "Sum up", "verify": "agent"}])
+        lease = (await ann.do("claim"))["lease"]
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed at rev 1")
+        await ann.say("claim", op="done", lease=lease, text="Summed up.", cites=["E-1"])
+        await bob.say("artifact_write", path="other.txt", content="x")
+        await bob.say("artifact_write", path="sums.txt", content="good, too")
+        failed = await bob.fail("claim", id="T-1", op="verify", ok=True, text="It passes.")
+        assert failed["error"] == "conflict"
+        assert "E-1 is what sums gave at rev 1, and sums.txt was written in rev 3 since" in failed["message"]
+        said = await news(bob, "sums passed at rev 3")
+        newer = next(word for word in said.split() if word.startswith("E-"))
+        failed = await bob.fail("claim", id="T-1", op="verify", ok=True, text="It passes.", cites=["E-1"])
+        assert failed["error"] == "conflict"
+        await bob.say("claim", id="T-1", op="verify", ok=True, text="It passes.", cites=[newer])
+        assert "T-1 COMPLETED" in await bob.say("plan", why="T-1")
+
+
+async def test_what_was_due_when_a_server_ended_runs_after_the_next_start(tmp_path: Path) -> None:
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(SLOW,)
+    ) as board:
+        ann, _ = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="slow.txt", content="x")
+        async with asyncio.timeout(PATIENCE):
+            while not copies(tmp_path):  # noqa: ASYNC110 - a check tells nothing before its end
+                await asyncio.sleep(0.02)
+    quick = Check("slow", ("true",), "slow.txt")
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(quick,)
+    ) as board:
+        bob, _ = await board.join("bob", "ann")
+        await news(bob, "slow passed at rev 1")
+        assert not copies(tmp_path)
+
+
+async def test_secrets_in_an_output_are_masked(tmp_path: Path) -> None:
+    key = "ghp_" + "a1" * 20
+    told = Check("told", (sys.executable, "-S", "-c", f"print('{key[:9]}' + '{key[9:]}')"))
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(told,)
+    ) as board:
+        ann, _ = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="a.txt", content="x")
+        assert "[secret]" in await news(ann, "told passed at rev 1")
+
+
+@both
+async def test_a_rule_that_names_files_is_held_by_the_server(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=SETS) as board:
+        ann, bob = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="lib/requirements.txt", content="x")
+        said = await ann.say(
+            "constraint", text="Never a requirements.txt.", check="absent:**/requirements.txt"
+        )
+        assert "K-1 by ann check absent:**/requirements.txt: Never a requirements.txt." in said
+        view = await bob.say("read")
+        assert "K-1 constraint (check absent:**/requirements.txt) by ann" in view
+        assert "there is lib/requirements.txt, which K-1 forbids" in view
+        await bob.say("artifact_write", path="dev-requirements.txt", content="x")
+        said = await bob.say("artifact_write", path="requirements.txt", content="x")
+        assert (
+            "there is lib/requirements.txt, requirements.txt, which K-1 forbids; I-2 stands in every view"
+            in said
+        )
+        assert (await bob.do("artifact_write", path="requirements.txt", content="y"))["violations"] == ["I-2"]
+        await bob.say("artifact_write", path="requirements.txt", delete=True)
+        assert "which K-1 forbids" in await ann.say("read")
+        said = await bob.say("artifact_write", path="lib/requirements.txt", delete=True)
+        assert "forbids" not in said
+        assert "which K-1 forbids" not in await ann.say("read")
+        await bob.say("artifact_write", path="requirements.txt", content="x")
+        assert "which K-1 forbids" in await ann.say("read")
+        await ann.say("constraint", id="K-1", retire="It is no longer so.")
+        assert "which K-1 forbids" not in await ann.say("read")
+
+
+async def test_a_rule_may_ask_for_a_file(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann, _ = await board.join("ann", "bob")
+        await ann.say("constraint", text="Keep a README.", check="exists:README.md")
+        assert "no file matches, and K-1 asks for one" in await ann.say("read")
+        await ann.say("artifact_write", path="README.md", content="x")
+        assert "asks for one" not in await ann.say("read")
+        said = await ann.say("artifact_write", path="README.md", delete=True)
+        assert "no file matches, and K-1 asks for one; I-2 stands in every view until that ends" in said
+        # A new version without a check, and then with another.
+        await ann.say("constraint", id="K-1", text="Keep a README or a NEWS.", check="none")
+        assert "asks for one" not in await ann.say("read")
+        await ann.say("constraint", id="K-1", text="Keep NEWS.", check="exists:NEWS")
+        await ann.say("constraint", id="K-1", text="Keep a NEWS file.", strength="prefer")
+        assert "(prefer, check exists:NEWS)" in await ann.say("read")
+
+
+async def test_a_rule_names_the_check_that_holds_it(tmp_path: Path) -> None:
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        ann, _ = await board.join("ann", "bob")
+        failed = await ann.fail("constraint", text="Sums add up.", check="sum")
+        assert failed["error"] == "invalid"
+        assert "or one that the server runs: sums. Nothing was changed" in failed["message"]
+        await ann.say("constraint", text="Sums add up.", check="sums")
+        await ann.say("artifact_write", path="sums.txt", content="bad")
+        await news(ann, "sums fails")
+        assert "(asked for by K-1)" in await ann.say("read")
+
+
+async def test_a_debate_on_a_violation_keeps_no_one_from_writing(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann, bob = await board.join("ann", "bob")
+        await ann.say("constraint", text="No logs.", check="absent:*.log")
+        said = await bob.say("artifact_write", path="a.log", content="x")
+        issue = next(word for word in said.split() if word.startswith("I-"))
+        await bob.say("post", type="CRITIQUE", text="It is needed.", edges={"critiques": [issue]})
+        assert issue in await bob.say("artifact_write", path="b.log", content="x")
+        said = await bob.say("artifact_write", path="a.log", delete=True)
+        assert said.startswith("deleted a.log")
+        assert (await bob.do("artifact_write", path="b.log", delete=True))["changed"]
