@@ -462,6 +462,11 @@ def tool_set(
         from .usecases.agenda import Tasks
 
         PlanTools(Tasks(opened.blackboard), rendering).register(tools)
+    files = None
+    if "workspace" in sets:
+        from .usecases.workspace import Workspace
+
+        files = Workspace(opened.blackboard, opened.wrote, opened.settings.syntax, opened.checks)
     if "memory" in sets:
         from .tools.context import ContextTool
         from .tools.memory import MemoryTools
@@ -476,12 +481,10 @@ def tool_set(
         names = [check.name for check in opened.settings.check]
         RuleTools(Rules(opened.blackboard, names), rendering).register(tools)
         ResultTool(Results(opened.blackboard, names), rendering).register(tools)
-        ContextTool(Contexts(opened.blackboard), rendering).register(tools)
-    if "workspace" in sets:
+        ContextTool(Contexts(opened.blackboard, files), rendering).register(tools)
+    if files is not None:
         from .tools.workspace import WorkspaceTools
-        from .usecases.workspace import Workspace
 
-        files = Workspace(opened.blackboard, opened.wrote, opened.settings.syntax, opened.checks)
         WorkspaceTools(files, rendering).register(tools)
     if "messages" in sets:
         from .tools.consume import ConsumeTool

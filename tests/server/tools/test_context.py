@@ -125,3 +125,28 @@ async def test_an_empty_board_has_an_empty_context(tmp_path: Path) -> None:
         assert (await ann.say("get_context", query="zebra")).splitlines()[0] == "nothing is known yet"
         given = await ann.do("get_context", query="")
         assert [entry["part"] for entry in given["entries"]] == ["relevant"]
+
+
+async def test_parts_of_files_are_relevant_too(tmp_path: Path) -> None:
+    sets = (*SETS, "workspace")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ann, bob = await board.join("ann", "bob")
+        pumps = "# Pumps\n\nBuy them.\n\n## Pressure\n\nAt eight bar the gasket bursts.\n"
+        await ann.do("artifact_write", path="docs/pumps.md", content=pumps)
+        await ann.do("artifact_write", path="docs/bread.md", content="# Bread\n\nBake it.\n")
+        await ann.post("The gasket is of rubber.", "FACT")
+        text = await bob.say("get_context", query="why does the gasket burst at eight bar")
+        relevant = text.split("relevant:\n")[1].splitlines()
+        assert relevant[0].startswith("F-1 by ann (live, 1 word)")
+        assert relevant[1] == (
+            'docs/pumps.md 5-7 "Pumps > Pressure" (file, rev 1): At eight bar the gasket bursts.'
+        )
+        given = await bob.do("get_context", query="gasket at eight bar", budget=60)
+        assert given["tokens"] <= 60
+        listed = await bob.do("get_context", query="gasket at eight bar")
+        assert {"id": "docs/pumps.md:5-7", "part": "relevant"} in listed["entries"]
+        # A task that names a file: its parts come without a query.
+        assert "docs/pumps.md" in await bob.say("get_context", path="docs/pumps.md")
+        # What was shown of items is noted, and a path that looks like an id is not taken for one.
+        await ann.do("artifact_write", path="F-1", content="gasket at eight bar\n")
+        assert "F-1 1-1" in await bob.say("get_context", query="gasket at eight bar")

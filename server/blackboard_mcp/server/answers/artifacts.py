@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import ArtifactContent, Revision, Written
 
-from ..text.lines import clip, flat, in_quotes, quoted, relative_age, visible, word
+from ..text.lines import clip, flat, in_quotes, named, quoted, relative_age, visible, word
 from ..usecases.workspace import Fault, Folder, Listing
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ def excerpt_of(content: ArtifactContent, start: int, end: int | None) -> Excerpt
         cut=False,
         crlf=crlf,
     )
-
-
-def named(path: str) -> str:
-    """Returns a path as answers show it: in quotation marks if it has spaces, as it may imitate a line of ours."""
-    return f'"{visible(path)}"' if " " in path else visible(path)
 
 
 def size_words(revision: Revision) -> str:

@@ -416,3 +416,8 @@ def item_line(
     """
     text = clip(item.text, width) if tokenizer is None else excerpt(item.text, width, tokenizer)
     return f"{head(item, now)}: {text}" if text else head(item, now)
+
+
+def named(path: str) -> str:
+    """Returns a path as answers show it: in quotation marks if it has spaces, as it may imitate a line of ours."""
+    return f'"{visible(path)}"' if " " in path else visible(path)

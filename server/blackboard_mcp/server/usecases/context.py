@@ -5,8 +5,11 @@ Nothing here knows MCP, HTTP or SQL.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.agenda import TaskState
 from blackboard_mcp.protocols.answers import Attention
@@ -17,11 +20,21 @@ from blackboard_mcp.protocols.values import dataclass
 from ..input.posts import check_text
 from ..input.queries import archive_query
 from ..limits.turns import in_thread
-from ..views.context import Context, Found, relevant_live, render_context
+from ..text.lines import clip, in_quotes, named
+from ..views.context import Context, Found, FoundPart, relevant_live, render_context
 from ..views.standing import Standing
 from .blackboard import Blackboard
 
+if TYPE_CHECKING:
+    from blackboard_mcp.storage.workspace.search import ArtifactHit
+
+    from .workspace import Workspace
+
 _HITS = 10
+_PARTS: Final = 4
+_LINE: Final = 160
+_PATIENCE: Final = 2.0
+"""Seconds that a context waits for the files of a board to be read for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +48,12 @@ class Given:
 
 
 class Contexts:
-    """The use case of an agent that begins a piece of work."""
+    """The use case of an agent that begins a piece of work. `files` are searched as well."""
 
-    def __init__(self, board: Blackboard) -> None:
+    def __init__(self, board: Blackboard, files: Workspace | None = None) -> None:
         self._board = board
+        self._files = files
+        self._reading: set[asyncio.Task[Sequence[ArtifactHit]]] = set()
 
     async def context(
         self, agent: str, board: str | None, query: str = "", budget: int = 0, path: str = ""
@@ -77,23 +92,43 @@ class Contexts:
                 archived = [Found(item, f"archived, {found.mode}") for item in found.items]
         standing = Standing(snapshot, agent)
         live = await in_thread(partial(relevant_live, standing, wanted))
-        both = zip_longest(live, archived)
+        parts = await self._parts(name, wanted)
+        found_so = zip_longest(live, archived, parts)
         render = partial(
             render_context,
             standing,
             book,
             faulted=faulted,
             owed=snapshot.attention.owed,
-            relevant=[one for one in chain.from_iterable(both) if one is not None],
+            relevant=[one for one in chain.from_iterable(found_so) if one is not None],
             budget=budget,
             tokenizer=self._board.tokenizers.on(name),
         )
         context = await in_thread(render)
         await self._board.rules.saw(name, agent, book.revision)
+        paths = {one.id for one in parts}
         shown = [
             parse_ref(id_).number
             for id_, part in context.entries
-            if part not in ("yours",) and id_[:2] != "T-"
+            if part != "yours" and id_[:2] != "T-" and id_ not in paths
         ]
         attention, seq = await self._board.attention(agent, name, items=shown, way=Way.CONTEXT)
         return Given(context, book.revision, seq, attention)
+
+    async def _parts(self, board: str, wanted: str) -> list[FoundPart]:
+        """Returns parts of files about what is wanted; none while the files are still being read for the first time."""
+        if self._files is None or not wanted:
+            return []
+        task = asyncio.create_task(self._files.parts(board, wanted, _PARTS))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+        await asyncio.wait({task}, timeout=_PATIENCE)
+        if not task.done():
+            return []
+        found = []
+        for hit in task.result():
+            path, chunk = hit.revision.path, hit.chunk
+            title = f" {in_quotes(chunk.title)}" if chunk.title else ""
+            lead = f"{named(path)} {chunk.start}-{chunk.end}{title} (file, rev {hit.revision.number})"
+            found.append(FoundPart(f"{path}:{chunk.start}-{chunk.end}", f"{lead}: {clip(hit.text, _LINE)}"))
+        return found

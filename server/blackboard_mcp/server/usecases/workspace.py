@@ -247,6 +247,11 @@ class Workspace:
         hits, files = await self._searched().search(name, text, wanted, limit)
         return hits, files, await self._known(name, agent, folder)
 
+    async def parts(self, board: str, text: str, limit: int) -> Sequence[ArtifactHit]:
+        """Returns the best parts of a board's files for a text."""
+        hits, _ = await self._searched().search(board, text, lambda path: True, limit)
+        return hits
+
     async def history(
         self, agent: str, board: str | None, path: str = "", before: int = 0, limit: int = 20
     ) -> tuple[tuple[Revision, ...], Known]:

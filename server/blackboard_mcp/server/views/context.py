@@ -52,6 +52,26 @@ class Found:
     item: Item
     why: str
 
+    @property
+    def id(self) -> str:
+        """The id of the item."""
+        return self.item.id
+
+    @property
+    def line(self) -> str:
+        """The item as the context shows it."""
+        item = self.item
+        done = f", {item.status.lower()}" if item.status in FALLEN else ""
+        return f"{item.id} by {word(item.author)} ({self.why}{done}): {clip(item.text, _RELEVANT)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPart:
+    """A part of a shared file that may be relevant: `id` is its path with its lines, `line` what the context shows."""
+
+    id: str
+    line: str
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -68,7 +88,7 @@ def render_context(
     *,
     faulted: Sequence[Task],
     owed: Sequence[Owed],
-    relevant: Iterable[Found],
+    relevant: Iterable[Found | FoundPart],
     budget: int,
     tokenizer: Tokenizer,
 ) -> Context:
@@ -117,7 +137,7 @@ def render_context(
     named = {id_ for id_, _ in entries}
     sections = (
         ("yours", "yours to do:", _own(standing, owed)),
-        ("relevant", "relevant:", ((one.item.id, _relevant(one)) for one in relevant)),
+        ("relevant", "relevant:", ((one.id, one.line) for one in relevant)),
     )
     for part, heading, candidates in sections:
         room, misses, begun = room - tokenizer.count(heading), 0, False
@@ -149,12 +169,6 @@ def _is_agreed(item: Item) -> bool:
 
 def _line(item: Item) -> str:
     return f"{item.id} by {word(item.author)}: {clip(item.text, _LINE)}"
-
-
-def _relevant(found: Found) -> str:
-    item = found.item
-    done = f", {item.status.lower()}" if item.status in FALLEN else ""
-    return f"{item.id} by {word(item.author)} ({found.why}{done}): {clip(item.text, _RELEVANT)}"
 
 
 def _own(standing: Standing, owed: Sequence[Owed]) -> Iterable[tuple[str, str]]:
