@@ -144,7 +144,7 @@ ACCESS = {
     "item": "id",
     "versions": "key id",
     "query": "text type key tags any_tags no_tags author status thread zone after before page",
-    "query_archive": "text type tags author thread after before limit neighbours restore",
+    "query_archive": "text type tags author thread after before limit any_tags no_tags neighbours restore",
     "view": "budget",
     "explain": "ids keys",
     "changes": "since",

@@ -17,6 +17,8 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
         "before": _TEXT,
         "thread": _TEXT,
         "neighbours": {"type": "boolean"},
+        "any_tags": _LIST,
+        "no_tags": _LIST,
     },
     "artifact_list": {"after": _TEXT},
     "stage": {"why": _TEXT},

@@ -349,6 +349,12 @@ class SearchAnswer(ItemsAnswer):
     neighbours: list[WireNeighbour] = Field(
         default_factory=list, description="what stands around the hits in their threads"
     )
+    held: dict[str, list[int]] = Field(
+        default_factory=dict, description="id to how many of the words it holds, of how many"
+    )
+    live: list[WireItem] = Field(
+        default_factory=list, description="items on the board that hold half of the words, the best few"
+    )
     cut: bool = Field(
         default=False,
         description="texts and metadata are left out, for the answer would have more than 1 MiB; read has them",

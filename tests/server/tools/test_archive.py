@@ -282,3 +282,59 @@ async def test_an_id_of_a_live_item_is_said_to_be_live(board: Any) -> None:
     again = await alice.do("query_archive", text=f"{old} {secret}", restore=True)
     assert (again["items"], again["mode"]) == ([], "exact")
     assert again["notice"] == f"not archived, read() has it: {old}"
+
+
+async def test_one_call_searches_archive_and_board_and_says_where_and_how(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    old = (await archived(alice, "The coolant valve of pump four sticks."))[0]
+    live = (await alice.post("The coolant valve was ordered in Oslo."))["id"]
+    await alice.post("Bread is baked at noon.")
+    said = await bob.say("query_archive", text="coolant valve sticks")
+    first, second, third = said.splitlines()[:3]
+    assert first.startswith(f"{old} ")
+    assert first.endswith("; 3 of 3 words)")
+    assert second == "on the board:"
+    assert third.startswith(f"{live} ")
+    given = await bob.do("query_archive", text="coolant valve sticks")
+    assert given["held"] == {old: [3, 3]}
+    assert [one["id"] for one in given["live"]] == [live]
+    # The board comes alone, then nothing at all.
+    said = await bob.say("query_archive", text="bread at noon", author="alice", type="FACT", no_tags=["x"])
+    assert "on the board:\nF-" in said
+    said = await bob.say("query_archive", text="kafka migration", type="DECISION")
+    assert said.startswith(
+        "nothing in the archive matches, nor has anything on the board half of these words"
+    )
+    # What restores, names ids or gives no words asks for no more than that.
+    assert "on the board:" not in await bob.say("query_archive", text=old)
+    assert "on the board:" not in await bob.say("query_archive")
+    said = await bob.say("query", text="kafka migration")
+    assert said.startswith(
+        "nothing matches on the board or in the archive; query_archive(text=…) does not need all of the words"
+    )
+    assert (await bob.say("query", text="kafka", zone="archive")).startswith("nothing matches in the archive")
+
+
+async def test_live_items_that_others_hide_are_in_no_search(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("The coolant valve is a secret.", visibility="private")
+    assert (await bob.do("query_archive", text="coolant valve"))["live"] == []
+    assert len((await alice.do("query_archive", text="coolant valve"))["live"]) == 1
+
+
+async def test_the_archive_is_searched_by_tags_as_the_board_is(board: Any) -> None:
+    alice, _ = await board.join("alice", "bob")
+    ids = []
+    for tags in (["a"], ["b"], ["a", "b"], []):
+        old = (await alice.post(f"Rust on pump {len(ids)}.", tags=tags))["id"]
+        await alice.post("Clean.", edges={"supersedes": [old]})
+        ids.append(old)
+
+    async def found(**given: Any) -> set[str]:
+        return {i["id"] for i in (await alice.do("query_archive", text="rust on a pump", **given))["items"]}
+
+    assert await found(any_tags=["a", "b"]) == set(ids[:3])
+    assert await found(no_tags=["a"]) == {ids[1], ids[3]}
+    assert await found(any_tags=["b"], no_tags=["a"]) == {ids[1]}
+    listed = (await alice.do("query_archive", no_tags=["b"]))["items"]
+    assert {i["id"] for i in listed} == {ids[0], ids[3]}

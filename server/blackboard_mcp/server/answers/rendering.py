@@ -23,7 +23,8 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
 from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, item_id
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, Zone, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.sightings import Readership
@@ -239,9 +240,16 @@ class Rendering:
         """Returns one line for an item, with at most `width` characters of its text."""
         return item_line(item, now, width)
 
-    def page(self, page: Page, archived: Page | None = None, ids: Sequence[str] = ()) -> str:
+    def page(
+        self,
+        page: Page,
+        archived: Page | None = None,
+        ids: Sequence[str] = (),
+        asked: ItemQuery | None = None,
+    ) -> str:
         """Returns the items of a query, one line each, and the call that continues where there are more.
 
+        `asked` is the query; where nothing matches, the answer says where that was looked for.
         `archived` is the same query's page from the archive, where the board had nothing. `ids` are item ids
         that the query gave in place of words; the answer points to `read` for them.
         """
@@ -249,7 +257,7 @@ class Rendering:
         shown = archived or page
         lines = [self.line(item, now) for item in shown.items]
         if not page.items:
-            lines.insert(0, "nothing on the board matches; in the archive:" if lines else "nothing matches")
+            lines.insert(0, "nothing on the board matches; in the archive:" if lines else _nothing(asked))
         if shown.cursor is not None:
             more = 'zone="archive"' if archived else f'cursor="{page.cursor}"'
             lines.append(f"more: query(…, {more})")
@@ -413,18 +421,27 @@ class Rendering:
         for item in found.items:
             shown = replace(item, text=found.excerpts.get(item.number, item.text))
             line = self.line(shown, now)
+            told = []
             if item.number in found.left:
                 left = found.left[item.number]
-                line += f" (left {relative_age(left.at, now)} ago: {explanations.left_why(left)})"
-            lines.append(line)
+                told.append(f"left {relative_age(left.at, now)} ago: {explanations.left_why(left)}")
+            if item.number in found.held:
+                there, words = found.held[item.number]
+                otherwise = "by meaning" if found.mode == "hybrid" else "by what stands beside it"
+                told.append(f"{there} of {words} word{'s' * (words != 1)}" if there else otherwise)
+            lines.append(f"{line} ({'; '.join(told)})" if told else line)
             around = found.neighbours.get(item.number, Around())
             for place, neighbour in (("before", around.before), ("after", around.after)):
                 if neighbour is not None:
                     lines.append(f"  {place} it: {self.line(neighbour, now, _NEIGHBOUR_WIDTH)}")
         if not found.items:
-            lines.append("nothing in the archive matches")
+            nor = ", nor has anything on the board half of these words" if found.live == () else ""
+            lines.append(f"nothing in the archive matches{nor}")
         elif restored:
             lines.append(f"restored {len(found.items)} to working memory")
+        if found.live:
+            lines.append("on the board:")
+            lines += [self.line(item, now, _NEIGHBOUR_WIDTH) for item in found.live]
         if found.notice:
             lines.append(found.notice)
         lines.append(f"mode {found.mode}")
@@ -674,3 +691,14 @@ def _quoted(text: str) -> str:
     lines = quoted(text)
     alone = len(lines) == 1 and not lines[0].startswith(QUOTE)
     return QUOTE + lines[0] if alone else "\n".join(lines)
+
+
+def _nothing(asked: ItemQuery | None) -> str:
+    """Returns that nothing matches, and where that was looked for."""
+    if asked is None or asked.cursor is not None:
+        return "nothing matches"
+    place = "in the archive" if asked.zone is Zone.ARCHIVE else "on the board or in the archive"
+    words = asked.text is not None and len(asked.text.split()) > 1
+    return f"nothing matches {place}" + (
+        "; query_archive(text=…) does not need all of the words" if words else ""
+    )

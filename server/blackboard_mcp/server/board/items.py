@@ -328,13 +328,16 @@ class Items(Calls):
         after: datetime | None = None,
         before: datetime | None = None,
         limit: int = 10,
+        any_tags: Sequence[str] | None = None,
+        no_tags: Sequence[str] | None = None,
         neighbours: bool = False,
         restore: bool = False,
     ) -> SearchAnswer:
         """Returns archived items, best match first, by meaning and words; without `text`, newest first.
 
-        `limit` is 1 to 100. `neighbours` adds the items before and after each hit in its thread. `restore`
-        brings the hits back to working memory. `mode` of the answer says which kind of search found them.
+        With `text`, `live` of the answer are items on the board that hold half of its words, unless `restore`
+        is asked for. `limit` is 1 to 100. `neighbours` adds the items before and after each hit in its thread.
+        `restore` brings the hits back to working memory. `mode` of the answer says which kind of search found them.
         """
         given = {
             "text": text,
@@ -345,6 +348,8 @@ class Items(Calls):
             "after": None if after is None else after.isoformat(),
             "before": None if before is None else before.isoformat(),
             "limit": limit,
+            "any_tags": _listed(any_tags),
+            "no_tags": _listed(no_tags),
             "neighbours": neighbours or None,
             "restore": restore or None,
         }

@@ -74,6 +74,8 @@ def archive_query(
     before: str | None,
     limit: int | None,
     thread: str | None,
+    any_tags: list[str] | None = None,
+    no_tags: list[str] | None = None,
 ) -> tuple[ArchiveQuery, ItemQuery]:
     """Returns the queries of `query_archive` for the index and for the store; the index query's board is left
     empty.
@@ -101,6 +103,8 @@ def archive_query(
         tags=tuple(tags or ()),
         author=composed(author),
         thread=number,
+        any_tags=tuple(any_tags or ()),
+        no_tags=tuple(no_tags or ()),
         zone=Zone.ARCHIVE,
         after=since,
         before=until,

@@ -51,18 +51,17 @@ def excerpt(text: str, query: str, start: int | None = None) -> str | None:
     return ELLIPSIS + text[begin : begin + 4 * WIDTH]
 
 
-def is_close(text: str, query: str, start: int = 0) -> bool:
-    """Tells whether a text holds half of the query's words in its first 8,000 characters, or in those after
-    `start`.
+def held_words(text: str, query: str, start: int = 0) -> tuple[int, int] | None:
+    """Returns how many of the query's words a text holds in its first 8,000 characters, or in those after `start`,
+    and how many words there are.
 
-    Returns true for a query without words to look for, or with words of scripts without spaces.
+    Returns `None` for a query without words to look for, or with words of scripts without spaces.
     """
     stems = dict.fromkeys(stems_of(query))
     if not stems or any(ord(letter) >= _UNSPACED for letter in query):
-        return True
+        return None
     said = f"{text[:_REACH]} {text[max(start, _REACH) :][:_REACH] if start else ''}".casefold()
-    there = sum(re.search(rf"\b{re.escape(stem)}", said) is not None for stem in stems)
-    return 2 * there >= len(stems)
+    return sum(re.search(rf"\b{re.escape(stem)}", said) is not None for stem in stems), len(stems)
 
 
 def stems_of(query: str) -> list[str]:

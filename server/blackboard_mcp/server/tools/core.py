@@ -360,7 +360,7 @@ class CoreTools:
         if caller.takes_messages:
             page = fitting_page(page)
         return Answer(
-            lambda: self._say.page(page, archived, ids_alone(text or "")),
+            lambda: self._say.page(page, archived, ids_alone(text or ""), wanted),
             lambda: wire.ItemsAnswer(
                 items=[wire.wire_item(item) for item in page.items],
                 cursor=None if page.cursor is None else str(page.cursor),
@@ -381,6 +381,8 @@ class CoreTools:
         restore: bool = False,
         thread: Annotated[Id, _OTHER] | None = None,
         neighbours: Annotated[bool, _OTHER] = False,
+        any_tags: Annotated[Tags, _OTHER] | None = None,
+        no_tags: Annotated[Tags, _OTHER] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         """Searches the archive, and with `restore` moves the found items back to working memory."""
@@ -393,6 +395,8 @@ class CoreTools:
             before=before,
             limit=limit,
             thread=thread,
+            any_tags=any_tags,
+            no_tags=no_tags,
         )
         found, waiting, seq = await self._board.search(
             caller.agent,

@@ -76,7 +76,7 @@ from .following import Following
 from .last_seen import Looks, ShownRules
 from .reading import ItemReader, Reading, check_explained
 from .redaction import readable
-from .searching import ArchiveSearch, SearchResult, search, with_neighbours
+from .searching import ArchiveSearch, SearchResult, search, with_live, with_neighbours
 
 VIEW_BUDGET = 1_500
 _END = 1 << 62
@@ -583,12 +583,15 @@ class Blackboard:
         if restore:
             # The key stands for the query, because the archive answers differently once the items have left it.
             asked = asdict(replace(query, board="")) | {"neighbours": neighbours}
+            asked |= {name: list(tags) for name, tags in _other_tags(words).items() if tags}
             once = once_of(once_key, "restore", **asked)
         if once is not None and await self.store.recall(name, agent, once) is not None:
             return await self._restored_before(agent, name, once, neighbours=neighbours)
         found = await search(self.store, self.archive, agent, named, words)
         if neighbours:
             found = await with_neighbours(self.store, name, agent, found)
+        if not restore:
+            found = await with_live(self.store, name, agent, words, found)
         look = self.looks.of(name, agent)
         if restore and (found.items or once is not None):
             check_agent(agent)
@@ -602,9 +605,9 @@ class Blackboard:
             by_number = {item.number: item for item in back.items}
             items = tuple(by_number[item.number] for item in found.items)
             attention = self.looks.told(name, agent, back.seq, back.attention, by_number, Way.SEARCH)
-            return replace(found, items=items, seq=back.seq), attention, back.seq
+            return replace(found, items=items, seq=back.seq, held={}), attention, back.seq
         log = await self.store.log(name, agent, _END, 1, look=look)
-        numbers = [item.number for item in found.items]
+        numbers = [item.number for item in (*found.items, *(found.live or ()))]
         attention = self.looks.told(name, agent, log.seq, log.attention, numbers, Way.SEARCH)
         return found, attention, log.seq
 
@@ -663,3 +666,7 @@ def _may_be_found_again(fields: PostFields) -> bool:
     """Tells whether another agent may support this post by posting the same text."""
     kind = ItemType(fields.type or ItemType.FACT)
     return kind in FINDINGS and fields.key is None and 0 < len(fields.text or "") <= MAX_FINDING
+
+
+def _other_tags(words: ItemQuery) -> dict[str, tuple[str, ...]]:
+    return {"any_tags": words.any_tags, "no_tags": words.no_tags}

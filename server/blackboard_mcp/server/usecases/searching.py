@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
 
 from ..limits.turns import in_thread
-from ..text.snippets import excerpt, is_close
+from ..text.snippets import excerpt, held_words
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """Notice of an answer without the index."""
@@ -36,6 +36,10 @@ _DEPTH = 4
 """Candidates asked for per wanted hit, because some may be gone or hidden."""
 _LOOKED_INTO_INLINE = 4_000
 """Most characters of hits that are examined on the event loop; more are examined in a thread."""
+_PAGE, _PAGES = 200, 5
+"""Live items that are looked through: the newest, in pages."""
+_LIVE = 3
+"""Most live items in an answer."""
 _DEEPEST = 1_000
 """Most candidates that the index is asked for; beyond them the store is searched by words."""
 
@@ -65,6 +69,8 @@ class SearchResult:
     """Archived items, best first. `mode` says what answered, `left` by which event each item left, by number.
     `far` says that no item may have anything to do with the query.
 
+    `held` says how many of the query's words each item and its author's name hold, of how many, by item number.
+    `live` are items on the board that hold half of them, the best few; `None` if the board was not searched.
     `excerpts` are the parts of long texts that match the query, by item number. `neighbours` are the items
     around each hit in its thread, by the hit's number, where they were asked for.
     """
@@ -77,6 +83,8 @@ class SearchResult:
     excerpts: dict[int, str] = field(default_factory=dict)
     neighbours: dict[int, Around] = field(default_factory=dict)
     far: bool = False
+    held: dict[int, tuple[int, int]] = field(default_factory=dict)
+    live: tuple[Item, ...] | None = None
 
 
 async def search(
@@ -99,9 +107,9 @@ async def search(
     query = replace(query, text=_VERSION.sub("", query.text) if _IDS.search(query.text) else query.text)
     if _NUMBERS.match(query.text):
         numbers = list(dict.fromkeys(int(n) for n in re.findall("[0-9]+", query.text)))[:limit]
-        if exact := await _confirm(store, agent, query, numbers):
+        if exact := await _confirm(store, agent, query, words, numbers):
             return await _with_reasons(store, board, agent, exact, "exact", "", 0)
-    exact = await _exact(store, agent, query)
+    exact = await _exact(store, agent, query, words)
     if _IDS.search(query.text) and not _WORD.search(_IDS.sub(" ", query.text)):
         notice = await _live(store, agent, query)
         return await _with_reasons(store, board, agent, exact, "exact", notice, 0)
@@ -114,7 +122,7 @@ async def search(
         while True:
             answer = await archive.search(replace(query, limit=depth))
             ranked = [hit.number for hit in answer.hits if hit.number not in known]
-            items = [*exact, *await _first(store, agent, query, ranked, limit - len(exact))]
+            items = [*exact, *await _first(store, agent, query, words, ranked, limit - len(exact))]
             if len(items) >= limit or len(answer.hits) < depth or depth == _DEEPEST:
                 break
             depth = min(depth * _DEPTH, _DEEPEST)  # others' private items must not crowd out visible ones
@@ -130,21 +138,50 @@ async def search(
         mode, notice = "lexical", BEHIND
     items = items[:limit]
 
-    def looked_into() -> tuple[bool, dict[int, str]]:
-        far = not exact and not any(_is_close(item, query.text, starts.get(item.number, 0)) for item in items)
+    def looked_into() -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
+        counts = ((item.number, _held(item, query.text, starts.get(item.number, 0))) for item in items)
         parts = ((i.number, excerpt(i.text, query.text, starts.get(i.number))) for i in items)
-        return far, {number: part for number, part in parts if part is not None}
+        held = {number: count for number, count in counts if count is not None}
+        return held, {number: part for number, part in parts if part is not None}
 
     long = sum(len(item.text) for item in items) > _LOOKED_INTO_INLINE
-    far, excerpts = await in_thread(looked_into) if long else looked_into()
+    held, excerpts = await in_thread(looked_into) if long else looked_into()
+    far = bool(items) and not exact and bool(held) and not any(map(_is_half, held.values()))
     found = await _with_reasons(store, board, agent, items, mode, notice, 0)
-    return replace(found, excerpts=excerpts, far=far and bool(items))
+    return replace(found, excerpts=excerpts, far=far, held=held)
 
 
-def _is_close(item: Item, query: str, start: int) -> bool:
-    """Tells whether an item's author and text together hold half of the query's words."""
+def _held(item: Item, query: str, start: int = 0) -> tuple[int, int] | None:
+    """Returns how many of the query's words an item's author and text hold together, and how many there are."""
     name = f"{item.author} "
-    return is_close(name + item.text, query, start + len(name) if start else 0)
+    return held_words(name + item.text, query, start + len(name) if start else 0)
+
+
+def _is_half(held: tuple[int, int]) -> bool:
+    return 2 * held[0] >= held[1]
+
+
+async def with_live(
+    store: BoardStore, board: str, agent: str, words: ItemQuery, found: SearchResult
+) -> SearchResult:
+    """Returns the result with the items on the board that hold at least half of the words of the query."""
+    if not words.text or found.mode == "exact" or held_words("", words.text) is None:
+        return found
+    text, live = words.text, list[Item]()
+    wanted = replace(words, text=None, zone=Zone.WORKING, limit=_PAGE)
+    for _ in range(_PAGES):
+        page = await store.query(board, agent, wanted)
+        live += page.items
+        if page.cursor is None:
+            break
+        wanted = replace(wanted, cursor=page.cursor)
+
+    def close() -> tuple[Item, ...]:
+        counts = ((item, _held(item, text) or (0, 1)) for item in live)
+        half = [(count[0], item) for item, count in counts if _is_half(count)]
+        return tuple(item for _, item in sorted(half, key=lambda one: (-one[0], -one[1].number))[:_LIVE])
+
+    return replace(found, live=await in_thread(close))
 
 
 async def with_neighbours(store: BoardStore, board: str, agent: str, found: SearchResult) -> SearchResult:
@@ -182,6 +219,8 @@ def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.Sear
         left={ids[number]: why for number, why in left.items() if number in ids},
         excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
         neighbours=neighbours,
+        held={ids[number]: list(count) for number, count in found.held.items() if number in ids},
+        live=[wire.wire_item(item) for item in found.live or ()],
     )
 
 
@@ -192,9 +231,9 @@ def ids_alone(text: str) -> list[str]:
     return list(dict.fromkeys(found.group().upper() for found in _IDS.finditer(text)))[:_NAMED]
 
 
-async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Item]:
+async def _exact(store: BoardStore, agent: str, query: ArchiveQuery, words: ItemQuery) -> list[Item]:
     named = list(dict.fromkeys(int(n) for n in _IDS.findall(query.text)))[: query.limit]
-    return await _confirm(store, agent, query, named) if named else []
+    return await _confirm(store, agent, query, words, named) if named else []
 
 
 async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
@@ -210,30 +249,35 @@ async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
     return "; ".join(said)
 
 
-async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int]) -> list[Item]:
+async def _confirm(
+    store: BoardStore, agent: str, query: ArchiveQuery, words: ItemQuery, numbers: list[int]
+) -> list[Item]:
     """Returns the items that are archived now, visible to the agent and within the filters, in the given
     order.
     """
     if not numbers:
         return []
     found = await store.read(query.board, agent, [Ref(n) for n in numbers], [])
-    return [i for i in found.items if i.zone is Zone.ARCHIVE and not i.deleted and _fits(i, query)]
+    return [i for i in found.items if i.zone is Zone.ARCHIVE and not i.deleted and _fits(i, query, words)]
 
 
 async def _first(
-    store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int], wanted: int
+    store: BoardStore, agent: str, query: ArchiveQuery, words: ItemQuery, numbers: list[int], wanted: int
 ) -> list[Item]:
     """Returns the first `wanted` items that `_confirm` accepts, in batches, because most hits are accepted."""
     found: list[Item] = []
     while numbers and len(found) < wanted:
-        found += await _confirm(store, agent, query, numbers[:wanted])
+        found += await _confirm(store, agent, query, words, numbers[:wanted])
         numbers = numbers[wanted:]
     return found
 
 
-def _fits(item: Item, query: ArchiveQuery) -> bool:
+def _fits(item: Item, query: ArchiveQuery, words: ItemQuery) -> bool:
+    tags = set(item.tags)
     return (
-        (not query.types or str(item.type) in query.types)
+        not tags & set(words.no_tags)
+        and (not words.any_tags or bool(tags & set(words.any_tags)))
+        and (not query.types or str(item.type) in query.types)
         and set(query.tags) <= set(item.tags)
         and query.author in (None, item.author)
         and query.thread in (None, item.thread)
