@@ -47,7 +47,7 @@ LARGE = "\n\n".join(
     f"def rate_{n}(amount):\n    # percent\n    return amount * {n} / 100" for n in range(600)
 )
 TARGET = 2_000
-LOGS = 12
+LOGS = 6
 
 
 @asynccontextmanager
@@ -70,11 +70,10 @@ class Work:
             texts = [f"Log {len(self.logs)}.{k}: " + "the pump runs and runs. " * 12 for k in range(2)]
             posted = await call(self.eve, "post", items=[{"type": "LOG", "text": text} for text in texts])
             self.logs += zip([one["id"] for one in posted["items"]], texts, strict=True)
-        for client in (self.ann, self.bob, self.eve):
-            for budget in (300, 3_000):
-                for tool in ("read", "get_context"):
-                    said = await say(client, tool, budget=budget)
-                    assert all(one in said for one in self.law), (tool, budget, said)
+        for client, budget in ((self.ann, 300), (self.bob, 3_000), (self.eve, 800)):
+            for tool in ("read", "get_context"):
+                said = await say(client, tool, budget=budget)
+                assert all(one in said for one in self.law), (tool, budget, said)
         held = re.search(r"working memory ([\d,]+) of 2,000 tokens", await say(self.bob, "read"))
         assert held is not None
         assert int(held[1].replace(",", "")) < 2 * TARGET
@@ -112,8 +111,8 @@ async def test_I7_I8_a_rule_and_a_hot_issue_stand_from_the_telling_to_the_mendin
         await call(work.ann, "constraint", id=forbids, text=RULE, check="absent:**/requirements.txt")
         work.law = [one["text"] for one in rules]
         await call(work.ann, "artifact_write", path="rates.py", content=LARGE + "\n")
-        await call(work.ann, "artifact_write", path="test_rates.py", content=TEST)
-        await work.told("tests passed")
+        last = await call(work.ann, "artifact_write", path="test_rates.py", content=TEST)
+        await work.told(f"tests passed at rev {last['revision']}")
         await work.flood()
 
         # Bob begins: the rules, then the outline, then the place in a large file.
@@ -130,10 +129,10 @@ async def test_I7_I8_a_rule_and_a_hot_issue_stand_from_the_telling_to_the_mendin
             replace={"old": "amount * 41 /", "new": "amount * 41 //"},
         )
         assert RULE in said
-        said = await say(
+        last = await call(
             work.bob, "artifact_write", path="rates.py", replace={"old": "* 41 // 100", "new": "* 0.41 // 10"}
         )
-        await work.told("tests fails")
+        await work.told(f"tests fails: rev {last['revision']}")
         failure = "AssertionError: 8.0 != 82"
         work.law += [failure]
         await work.flood()
@@ -151,10 +150,10 @@ async def test_I7_I8_a_rule_and_a_hot_issue_stand_from_the_telling_to_the_mendin
         work.law = [*law[:2], failure]
         await work.flood()
         assert "forbids" not in await say(work.bob, "read")
-        await call(
+        last = await call(
             work.bob, "artifact_write", path="rates.py", replace={"old": "* 0.41 // 10", "new": "* 41 / 100"}
         )
-        await work.told("tests passed")
+        await work.told(f"tests passed at rev {last['revision']}")
         work.law = law[:2]
         await work.flood()
         view = await say(work.bob, "read")

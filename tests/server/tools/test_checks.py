@@ -11,6 +11,7 @@ from typing import Any
 import boards
 import pytest
 from blackboard_mcp.server.checks.running import Check
+from blackboard_mcp.server.usecases import checks
 from patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="checks need POSIX")
@@ -127,6 +128,29 @@ async def test_what_was_due_when_a_server_ended_runs_after_the_next_start(tmp_pa
         bob, _ = await board.join("bob", "ann")
         await news(bob, "slow passed at rev 1")
         assert not copies(tmp_path)
+
+
+async def test_a_failure_whose_hot_issue_a_crash_prevented_is_one_after_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*given: Any) -> None:
+        """Stands for a server that is killed before it opens the hot issue."""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checks.Checks, "_raise", killed)
+        async with boards.open_boards(
+            tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+        ) as board:
+            ann, _ = await board.join("ann", "bob")
+            await ann.say("artifact_write", path="sums.txt", content="bad")
+            await news(ann, "sums failed at rev 1")
+            assert "sums fails" not in await ann.say("read")
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        bob, _ = await board.join("bob", "ann")
+        await news(bob, "sums fails: rev 1, exit 1, ValueError: 'bad' in sums.txt; E-1 has the output")
+        assert "sums fails" in await bob.say("read")
 
 
 async def test_secrets_in_an_output_are_masked(tmp_path: Path) -> None:

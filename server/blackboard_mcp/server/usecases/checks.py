@@ -98,12 +98,16 @@ class Checks:
     async def run(self) -> None:
         """Runs the checks that are due, until cancelled; what runs then is ended."""
         await in_thread(self._clean)
+        begun = False
         try:
             while True:
                 self._asked.clear()
                 try:
                     for board in await self._board.store.boards_with_artifacts():
+                        if not begun:
+                            await self._catch_up(board)
                         await self._begin(board)
+                    begun = True
                 except (BlackboardError, OSError):
                     logger.exception("checks wait")
                 with contextlib.suppress(TimeoutError):
@@ -138,6 +142,13 @@ class Checks:
         """Removes what a server that was killed left behind."""
         for left in self._folder.glob("run-*"):
             shutil.rmtree(left, ignore_errors=True)
+
+    async def _catch_up(self, board: str) -> None:
+        """Opens hot issues that a server which was killed behind a RESULT item did not open."""
+        for check in self._checks:
+            item = await self._last(board, check) if check.covers(board) else None
+            if item is not None and not await self._results.stands(board, check.name):
+                await self._raise(board, check, item)
 
     async def _begin(self, board: str) -> None:
         for check in self._checks:
@@ -243,10 +254,14 @@ class Checks:
         lines = [line for line in output.split("\n") if line.strip()]
         if outcome.ok:
             text = f"{head} in {outcome.seconds:g} s" + (f": {lines[-1][:_LINE]}" if lines else "")
+            # Resolved first: whoever is told that it passed finds no hot issue any more.
+            await self._results.note(SYSTEM, board, check.name, "", "")
         else:
             text = f"{head} after {outcome.seconds:g} s: {outcome.why}" + (
                 f"\n{_ends(output)}" if output else ""
             )
+            line = f", {_telling(lines)[:_LINE]}" if lines else ""
+            told["issue"] = f"rev {revision}, {outcome.why}{line}"
         former = await self._last(board, check)
         fields = PostFields(
             text=text,
@@ -256,15 +271,17 @@ class Checks:
             metadata={"check": told},
             edges={"supersedes": [former.id]} if former is not None and former.text else None,
         )
-        item = (await self._board.record(board, [fields])).items[0]
-        book = await self._board.store.rules(board, "")
-        rules = [rule.id for rule in book.rules if rule.check == check.name]
-        asks = f" (asked for by {', '.join(rules)})" if rules else ""
-        line = f", {_telling(lines)[:_LINE]}" if lines else ""
-        said = (
-            f"rev {revision}, {outcome.why}{line}{asks}; {item.id} has the output" if not outcome.ok else ""
-        )
-        await self._results.note(SYSTEM, board, check.name, "", said, [item.id])
+        await self._raise(board, check, (await self._board.record(board, [fields])).items[0])
+
+    async def _raise(self, board: str, check: Check, item: Item) -> None:
+        """Opens or rewrites the hot issue of a check if its last RESULT item, `item`, says that it failed."""
+        said = str(told_of(item).get("issue", ""))
+        if said:
+            book = await self._board.store.rules(board, "")
+            rules = [rule.id for rule in book.rules if rule.check == check.name]
+            asks = f" (asked for by {', '.join(rules)})" if rules else ""
+            said = f"{said}{asks}; {item.id} has the output"
+            await self._results.note(SYSTEM, board, check.name, "", said, [item.id])
 
     def _shown(self, output: str) -> str:
         """Returns an output without secrets; nothing of it if the operator has texts with secrets refused."""

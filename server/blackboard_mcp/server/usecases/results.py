@@ -94,6 +94,11 @@ class Results:
         except Refused:
             return await self._issue(board, agent, issue_key(check, subject))
 
+    async def stands(self, board: str, check: str, subject: str = "") -> bool:
+        """Tells whether the hot issue of a check is open."""
+        issue = await self._issue(board, "", issue_key(check, subject))
+        return issue is not None and issue.status not in FINISHED
+
     async def _post(self, agent: str, board: str, fields: PostFields, once_key: str | None) -> None:
         if agent == SYSTEM:
             await self._board.record(board, [fields])
