@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ async def test_agents_argue_on_the_example_and_its_copy_has_what_they_wrote(
     restored = {"BLACKBOARD_DATA": str(tmp_path / "restored")}
     run(restored, "restore", str(mirror))
     assert said(restored, "query") == said(there, "query")
-    with sqlite3.connect(mirror) as copy:
+    with closing(sqlite3.connect(mirror)) as copy:
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

@@ -25,7 +25,7 @@ def test_the_ending_names_the_kind(path: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "fault"),
     [
-        ("json", b'{"a": 1,\n}', "line 2: "),
+        ("json", b'{"a": 1,\n"b" 2}', "line 2: "),
         ("json", b"\xef\xbb\xbf[1]", ""),
         ("json", b"1" * 5_000, "Exceeds the limit"),
         ("toml", b"a = \n", "Invalid value (at line 1"),

@@ -209,7 +209,7 @@ async def test_search_finds_parts_of_files_with_their_lines(board: Any, mode: st
 @both
 async def test_a_file_that_cannot_be_read_is_a_hot_issue_until_it_can(board: Any, mode: str) -> None:
     ann, bob = await board.join("ann", "bob")
-    said = await ann.say("artifact_write", path="a.json", content='{"a": 1,\n}')
+    said = await ann.say("artifact_write", path="a.json", content='{"a": 1,\n"b" 2}')
     assert "syntax: line 2: " in said
     assert "; I-1 stands in every view until the file can be read" in said
     view = await bob.say("read")
