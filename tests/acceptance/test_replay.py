@@ -17,8 +17,10 @@ import pytest
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.demo.process import Connect, http_clients, http_server
 from blackboard_mcp.server.demo.replay import (
+    call,
     connected,
     events,
+    held_items,
     read_items,
     replay,
     resource,
@@ -184,6 +186,32 @@ async def test_the_shipped_sessions_replay_within_the_budget_and_lose_nothing(tm
     assert all(o.debates == 1 for o in outcomes)
     assert sum(o.pruned for o in outcomes) > 0
     assert sum(o.passes_in_debate for o in outcomes) > 0
+
+
+async def test_waiting_for_passes_ends_where_an_open_debate_cites_all_that_is_left(tmp_path: Path) -> None:
+    """Such a board stays above its high-water mark: what the debate cites may not leave either."""
+    async with (
+        http_server(tmp_path, "--target-tokens", str(TARGET)) as server,
+        connected(http_clients(server.url), ["ann", "bob"]) as clients,
+    ):
+        ann, bob = clients["ann"], clients["bob"]
+        grounds = [("FACT", "Measured once more, a little apart from what stood there before. " * 25, {})]
+        cited = await post(ann, grounds)
+        claim = "The pump fails above forty degrees, as the readings of the night show. " * 60
+        doubted = await post(ann, [("HYPOTHESIS", claim, {"derived_from": cited})])
+        await post(bob, [("CRITIQUE", "The sensor was off by ten degrees.", {"critiques": doubted})])
+        stats = await settle(ann, "main")
+        assert stats["working_tokens"] > stats["high_water_tokens"]
+        held = await held_items(ann, "main", await working_items(ann, "main"))
+        reasons = {item["id"]: reason for item, reason in held}
+        assert reasons[cited[0]] == "cited in an open debate"
+
+
+async def post(client: Client, items: Sequence[tuple[str, str, dict[str, list[str]]]]) -> list[str]:
+    answer = await call(
+        client, "post", items=[{"type": type_, "text": text, "edges": edges} for type_, text, edges in items]
+    )
+    return [item["id"] for item in answer["items"]]
 
 
 def corpus() -> list[Path]:

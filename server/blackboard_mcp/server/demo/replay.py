@@ -17,6 +17,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent, TextResourceContents
 
+from ..usecases.reading import MAX_EXPLAINED
 from ..usecases.searching import BEHIND
 from .process import Connect
 from .session import RecordedPost, Session
@@ -178,9 +179,13 @@ async def working_items(client: Client, board: str) -> list[dict[str, Any]]:
 async def held_items(
     client: Client, board: str, items: Sequence[dict[str, Any]]
 ) -> list[tuple[dict[str, Any], str]]:
-    """Returns those of the items that the guard protects, each with the reason."""
-    found = await asyncio.gather(*(resource(client, f"board://{board}/items/{i['id']}.json") for i in items))
-    return [(item, item["protected"]) for item in found if item["protected"]]
+    """Returns those of the items that no pass may take, each with the reason: a debate holds or cites it."""
+    asked = [items[start : start + MAX_EXPLAINED] for start in range(0, len(items), MAX_EXPLAINED)]
+    reasons: dict[str, str] = {}
+    for chunk in asked:
+        told = await call(client, "read", ids=[item["id"] for item in chunk], explain=True, board=board)
+        reasons |= {said["id"]: said["reason"] for said in told["explanations"] if said["protected"]}
+    return [(item, reasons[item["id"]]) for item in items if item["id"] in reasons]
 
 
 async def settle(client: Client, board: str) -> dict[str, Any]:
