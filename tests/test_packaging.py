@@ -26,8 +26,15 @@ PROJECT = CONFIGURATION["project"]
 HOOK = CONFIGURATION["tool"]["hatch"]["metadata"]["hooks"]["custom"]
 DEPENDENCIES = PROJECT["dependencies"]
 # Distributions whose import name differs, and data that is read without importing its package.
-IMPORTED_AS = {"pyyaml": "yaml", "mcp-types": "mcp_types", "pyjwt": "jwt", "ruamel-yaml": "ruamel"}
-FOUND_NOT_IMPORTED = {"wordllama", "pytest-asyncio"}
+IMPORTED_AS = {
+    "pyyaml": "yaml",
+    "mcp-types": "mcp_types",
+    "pyjwt": "jwt",
+    "ruamel-yaml": "ruamel",
+    "tree-sitter": "tree_sitter",
+}
+GRAMMARS = {f"tree-sitter-{name}" for name in ("javascript", "typescript", "go", "rust", "java", "c", "cpp")}
+FOUND_NOT_IMPORTED = {"wordllama", "pytest-asyncio", *GRAMMARS}
 
 
 def sources(part: str) -> list[Path]:

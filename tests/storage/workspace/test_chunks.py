@@ -9,7 +9,7 @@ import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.workspace import Edit
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.workspace import search
+from blackboard_mcp.storage.workspace import grammars, search
 from blackboard_mcp.storage.workspace.chunks import MAX_CHARACTERS, chunks_of, outline_of
 from blackboard_mcp.storage.workspace.search import ArtifactIndex
 from hypothesis import given
@@ -62,8 +62,143 @@ def test_definitions_and_headings_are_titles() -> None:
         *((1, ""), (3, "One"), (11, "One > Two"), (15, "Three")),
     ]
     other = "export async function load(x) {\n}\n\npub fn run() {\n}\n\nCREATE TABLE item (\n);\n"
-    assert [c.title for c in outline_of("a.ts", other)] == ["load", "run", "item"]
+    assert [c.title for c in outline_of("a.txt", other)] == ["load", "run", "item"]
     assert [c.title for c in chunks_of("a.py", "def f(:\n")] == ["f"], "what cannot be parsed is cut by lines"
+
+
+SOURCES = {
+    "a.ts": (
+        """import x from "y";
+
+// Keeps items.
+@Injectable()
+export class Store extends Base {
+  n = 1;
+
+  // Adds one.
+  async add(item: Item): Promise<void> {
+    const inner = () => 1;
+  }
+}
+
+export const run = async (a) => {
+  return a;
+};
+const SMALL = 1;
+namespace N {
+  export function deep() {}
+}
+""",
+        [(3, "Store"), (8, "Store > add"), (14, "run"), (18, "N"), (19, "N > deep")],
+    ),
+    "a.js": ("function a() {}\nclass B {\n  m() {}\n}\n", [(1, "a"), (2, "B"), (3, "B > m")]),
+    "a.tsx": ("export function App() {\n  return <div onClick={() => 1}>x</div>;\n}\n", [(1, "App")]),
+    "a.go": (
+        "package a\n\n// Serves.\ntype Server struct {\n\ta int\n}\n\nfunc (s *Server) Run() error {\n\treturn nil\n}\n"
+        "\nfunc (l List[T]) Len() int { return 0 }\n",
+        [(3, "Server"), (8, "Server.Run"), (12, "List.Len")],
+    ),
+    "a.rs": (
+        "/// A point.\n#[derive(Debug)]\npub struct P { x: i32 }\n\nimpl P {\n    /// Makes one.\n    fn new() {}\n}\n"
+        "impl Display for P {\n    fn fmt() {}\n}\n",
+        [(1, "P"), (6, "P > new"), (9, "P: Display"), (10, "P: Display > fmt")],
+    ),
+    "A.java": (
+        "package a;\n/** Doc. */\n@Entity\npublic class A<T> {\n  A() {}\n  @Override\n  String s() { return null; }\n"
+        "  enum E { X }\n}\n",
+        [(2, "A"), (5, "A > A"), (6, "A > s"), (8, "A > E")],
+    ),
+    "a.c": (
+        "#ifdef X\nint hidden(void) { return 1; }\n#endif\n/* Adds. */\nstatic int *add(int a)\n{\n}\n"
+        "struct P { int x; };\nint g = 1;\n",
+        [(2, "hidden"), (4, "add"), (8, "P")],
+    ),
+    "a.cpp": (
+        "namespace n {\ntemplate <class T>\nclass A {\n public:\n  void m() { }\n};\nvoid A::q() {}\n}\n",
+        [(1, "n"), (2, "n > A"), (5, "n > A > m"), (7, "n > A::q")],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_sources_are_cut_where_their_grammar_sees_definitions(path: str) -> None:
+    text, parts = SOURCES[path]
+    assert [(one.start, one.title) for one in outline_of(path, text)] == parts
+    broken = outline_of(path, text + "\n) ] function (((\n")
+    assert parts[0] in [(one.start, one.title) for one in broken], "a mistake hides not all the others"
+
+
+def test_a_source_without_its_grammar_is_cut_like_other_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammars._parser.cache_clear()
+    monkeypatch.setattr(grammars, "find_spec", lambda name: None)
+    try:
+        assert [one.title for one in outline_of("a.ts", "export class A {\n  m() {}\n}\n")] == ["A"]
+    finally:
+        grammars._parser.cache_clear()
+
+
+AMBIGUOUS = [
+    "a<",
+    "(a)(b)=>",
+    "[{(<",
+    "impl A {",
+    "class A {",
+    "a?b:",
+    "f(a<b,c>(d))+",
+    "#if X\n",
+    "`${",
+    "(",
+    "<a>",
+]
+
+
+@pytest.mark.parametrize("ending", [".ts", ".tsx", ".js", ".go", ".rs", ".java", ".c", ".cpp"])
+def test_texts_that_are_hard_to_parse_are_given_up_after_bounded_steps(ending: str) -> None:
+    """Real sources take one step for 100 bytes; without the bound some of these fill the memory."""
+    parser = grammars._parser(grammars.LANGUAGES[ending])
+    assert parser is not None
+    given_up = 0
+    for part in AMBIGUOUS:
+        text = part * (30_000 // len(part))
+        given_up += grammars._parsed(parser, text.encode()) is None
+        assert all(chunk.end <= text.count("\n") + 1 for chunk in chunks_of(f"a{ending}", text))
+    assert given_up
+    assert grammars.definitions(ending, "x" * (grammars.MAX_SOURCE + 1)) is None
+    text, _ = next(source for path, source in SOURCES.items() if path.endswith(ending))
+    assert grammars.definitions(ending, text), "the parser goes on afterwards"
+
+
+async def test_what_did_not_change_is_not_counted_nor_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await open_memory_store()
+    try:
+        await store.ensure_board("main", "ann", BoardConfig())
+        parts = [f"# Part {n}\n\nThe pump runs at {n} bar.\n" for n in range(40)]
+        index = ArtifactIndex(store)
+        counted: list[str] = []
+        words = search.words
+        monkeypatch.setattr(search, "words", lambda text: counted.append(text) or words(text))
+        cut: list[str] = []
+        outline = search.outline_of
+        monkeypatch.setattr(search, "outline_of", lambda path, text: cut.append(path) or outline(path, text))
+
+        async def look() -> tuple[int, int]:
+            counted.clear()
+            cut.clear()
+            await index.search("main", "bar", lambda path: True, 1)
+            await index.outline("main", await store.artifacts("main"))
+            return sum("runs at" in text for text in counted), len(cut)
+
+        for path in ("a.md", "b.md"):
+            await store.write_artifact("main", "ann", path, Edit(content="\n".join([*parts, path]).encode()))
+        first, _ = await look()
+        assert first >= 80
+        parts[7] += "And leaks.\n"
+        await store.write_artifact("main", "ann", "a.md", Edit(content="\n".join([*parts, "a.md"]).encode()))
+        again, cuts = await look()
+        assert 1 <= again <= 3, "the changed part, and the hit's line"
+        assert cuts == 1
+    finally:
+        await store.close()
 
 
 @pytest.mark.parametrize("path", ["server/blackboard_mcp/server/compose.py", "README.md"])

@@ -1,7 +1,7 @@
 """Chunks of files: what is defined or said under one heading, with its lines.
 
-Python is cut at definitions, Markdown at headings, other texts where a line without indentation follows an empty one.
-What cannot be parsed is cut like other texts.
+Python and the languages of `grammars` are cut at definitions, Markdown at headings, other texts where a line without
+indentation follows an empty one. What cannot be parsed is cut like other texts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.values import dataclass
+
+from .grammars import definitions
 
 MAX_CHARACTERS: Final = 1_600
 """Longest chunk, about 400 tokens; a longer definition is cut into several."""
@@ -45,6 +47,8 @@ def chunks_of(path: str, text: str) -> list[Chunk]:
         cuts = _python(text)
     elif name.endswith((".md", ".markdown")):
         cuts = _markdown(lines)
+    else:
+        cuts = definitions(f".{name.rpartition('.')[2]}", text)
     if cuts is None:
         cuts = _other(lines)
     if not cuts or cuts[0][0] > 1:

@@ -1,7 +1,8 @@
 """Search in the files of boards, by words, over chunks that are kept in memory.
 
 The index follows the revisions of a board: a search first takes in what was written since the last one. A file is cut
-and counted again only if it was written.
+again only if it was written, and of its chunks only those are counted again that changed. Vectors of the bundled model
+gained nothing here that could be measured (docs/discussions/benchmarks.md), so there are none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import MAX_PAGE, Revision, WorkspaceStore
+from cachetools import LRUCache
 
 from ..lance.words import words
 from .chunks import Chunk, chunks_of, outline_of
@@ -26,8 +28,12 @@ _BOARDS: Final = 4
 _K1, _B = 1.2, 0.6
 _PATH, _TITLE = 2, 3
 """How often the words of a path and of a title count."""
-_WHOLE: Final = 1.0
+_WHOLE: Final = 0.6
 """What the words of the whole file count beside those of the chunk."""
+_OF_FILE: Final = 2
+"""Most hits in one file."""
+_CUT: Final = 4_096
+"""Most contents whose chunks are kept for outlines."""
 _LOG: Final = 50
 _TOGETHER: Final = 8
 
@@ -59,6 +65,17 @@ class _Indexed:
     counts: tuple[Counter[str], ...]
     total: int
 
+    def counted(self) -> dict[tuple[str, str], Counter[str]]:
+        """Returns the words of the chunks by title and text."""
+        lines = self.text.split("\n")
+        return {
+            (one.title, _said(lines, one)): words for one, words in zip(self.chunks, self.counts, strict=True)
+        }
+
+
+def _said(lines: Sequence[str], chunk: Chunk) -> str:
+    return "\n".join(lines[chunk.start - 1 : chunk.end])
+
 
 class _Board:
     """The files of one board up to a revision, with the chunks in which each word stands."""
@@ -73,9 +90,11 @@ class _Board:
 
     def put(self, revision: Revision, body: bytes) -> None:
         """Takes in a file as it is now."""
+        was = self.files.get(revision.path)
         self.drop(revision.path)
         if revision.op == "deleted" or revision.lines is None or len(body) > MAX_INDEXED:
             return
+        known = {} if was is None else was.counted()
         text = body.decode()
         lines = text.split("\n")
         chunks = tuple(chunks_of(revision.path, text))
@@ -83,8 +102,8 @@ class _Board:
             return
         named = words(revision.path.replace("/", " ")) * _PATH
         counts = tuple(
-            Counter([*named, *words(one.title) * _TITLE, *words("\n".join(lines[one.start - 1 : one.end]))])
-            for one in chunks
+            known.get((one.title, said)) or Counter([*named, *words(one.title) * _TITLE, *words(said)])
+            for one, said in ((one, _said(lines, one)) for one in chunks)
         )
         self.files[revision.path] = _Indexed(
             revision, text, chunks, counts, sum(one.total() for one in counts)
@@ -110,7 +129,7 @@ class _Board:
         self.chunks -= len(was.chunks)
 
     def search(self, text: str, wanted: Callable[[str], bool], limit: int) -> list[ArtifactHit]:
-        """Returns the best chunks, at most three of a file."""
+        """Returns the best chunks, at most `_OF_FILE` of a file."""
         asked = list(dict.fromkeys(words(text)))
         mean = self.total / max(1, self.chunks)
         scores: dict[tuple[str, int], float] = {}
@@ -137,7 +156,7 @@ class _Board:
         hits: list[ArtifactHit] = []
         of_file: Counter[str] = Counter()
         for (path, part), score in sorted(scores.items(), key=lambda one: (-one[1], one[0])):
-            if of_file[path] == 3:
+            if of_file[path] == _OF_FILE:
                 continue
             of_file[path] += 1
             hits.append(self._hit(path, part, score, frozenset(asked)))
@@ -159,6 +178,7 @@ class ArtifactIndex:
     def __init__(self, store: WorkspaceStore) -> None:
         self._store = store
         self._boards: OrderedDict[str, _Board] = OrderedDict()
+        self._cut: LRUCache[tuple[str, str], tuple[Chunk, ...]] = LRUCache(_CUT)
 
     async def search(
         self, board: str, text: str, wanted: Callable[[str], bool], limit: int
@@ -174,9 +194,13 @@ class ArtifactIndex:
         for revision in files:
             if revision.lines is None or revision.size > MAX_INDEXED:
                 continue
-            content = await self._store.read_artifact(board, revision.path, revision.number)
-            parts = await asyncio.to_thread(outline_of, revision.path, content.body.decode())
-            found.append(Outline(revision, tuple(parts)))
+            same = (revision.blob, revision.path.rpartition(".")[2])
+            parts = self._cut.get(same)
+            if parts is None:
+                content = await self._store.read_artifact(board, revision.path, revision.number)
+                parts = tuple(await asyncio.to_thread(outline_of, revision.path, content.body.decode()))
+                self._cut[same] = parts
+            found.append(Outline(revision, parts))
         return found
 
     async def _current(self, board: str) -> _Board:
