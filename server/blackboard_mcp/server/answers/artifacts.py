@@ -209,11 +209,20 @@ def listed_lines(listing: Listing, path: str, now: datetime) -> list[str]:
 
 
 def found_lines(hits: Sequence[ArtifactHit], files: int) -> list[str]:
-    """Returns what a search found: path, lines and title, and below it the line with most of the words."""
+    """Returns what a search found: path, lines and title, and below it the line with most of the words.
+
+    Further parts of the same file follow with their lines and titles only.
+    """
     lines = []
+    path = None
     for hit in hits:
         title = f" {in_quotes(hit.chunk.title)}" if hit.chunk.title else ""
-        lines.append(f"{named(hit.revision.path)} {hit.chunk.start}-{hit.chunk.end}{title}")
+        where = f"{hit.chunk.start}-{hit.chunk.end}{title}"
+        if hit.revision.path == path:
+            lines.append(f"also {where}")
+            continue
+        path = hit.revision.path
+        lines.append(f"{named(path)} {where}")
         lines.append(f"{hit.line}\t{_shown(hit.text[:_LINE])}")
     if hits:
         first = hits[0]

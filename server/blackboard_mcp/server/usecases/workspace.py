@@ -222,9 +222,9 @@ class Workspace:
         return await self._searched().outline(name, files[:MAX_OUTLINED])
 
     async def search(
-        self, agent: str, board: str | None, text: str, path: str = "", limit: int = 8
+        self, agent: str, board: str | None, text: str, path: str = "", limit: int = 5
     ) -> tuple[Sequence[ArtifactHit], int, Known]:
-        """Returns the best parts of files for a question, and how many files are searched.
+        """Returns the best parts of the best files for a question, file by file, and how many files are searched.
 
         `path` is a folder, a file or a glob.
 
@@ -248,9 +248,9 @@ class Workspace:
         return hits, files, await self._known(name, agent, folder)
 
     async def parts(self, board: str, text: str, limit: int) -> Sequence[ArtifactHit]:
-        """Returns the best parts of a board's files for a text."""
+        """Returns the best parts of a board's files for a text, best first."""
         hits, _ = await self._searched().search(board, text, lambda path: True, limit)
-        return hits
+        return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
     async def history(
         self, agent: str, board: str | None, path: str = "", before: int = 0, limit: int = 20

@@ -30,8 +30,9 @@ _PATH, _TITLE = 2, 3
 """How often the words of a path and of a title count."""
 _WHOLE: Final = 0.6
 """What the words of the whole file count beside those of the chunk."""
-_OF_FILE: Final = 2
-"""Most hits in one file."""
+_OF_FILE: Final = 3
+_LEAST: Final = 0.6
+"""Most parts of one file that are found, and the least score of a further one beside that of the file's best."""
 _CUT: Final = 4_096
 """Most contents whose chunks are kept for outlines."""
 _LOG: Final = 50
@@ -129,7 +130,7 @@ class _Board:
         self.chunks -= len(was.chunks)
 
     def search(self, text: str, wanted: Callable[[str], bool], limit: int) -> list[ArtifactHit]:
-        """Returns the best chunks, at most `_OF_FILE` of a file."""
+        """Returns the best chunks of the best `limit` files, file by file."""
         asked = list(dict.fromkeys(words(text)))
         mean = self.total / max(1, self.chunks)
         scores: dict[tuple[str, int], float] = {}
@@ -153,16 +154,18 @@ class _Board:
                 scores[place] = scores.get(place, 0.0) + weight * count * (_K1 + 1) / (count + scale)
         for place in scores:
             scores[place] += _WHOLE * whole[place[0]]
-        hits: list[ArtifactHit] = []
-        of_file: Counter[str] = Counter()
+        chosen: dict[str, list[tuple[int, float]]] = {}
         for (path, part), score in sorted(scores.items(), key=lambda one: (-one[1], one[0])):
-            if of_file[path] == _OF_FILE:
+            if path not in chosen and len(chosen) == limit:
                 continue
-            of_file[path] += 1
-            hits.append(self._hit(path, part, score, frozenset(asked)))
-            if len(hits) == limit:
-                break
-        return hits
+            parts = chosen.setdefault(path, [])
+            if not parts or (len(parts) < _OF_FILE and score >= _LEAST * parts[0][1]):
+                parts.append((part, score))
+        return [
+            self._hit(path, part, score, frozenset(asked))
+            for path, parts in chosen.items()
+            for part, score in parts
+        ]
 
     def _hit(self, path: str, place: int, score: float, asked: frozenset[str]) -> ArtifactHit:
         file = self.files[path]
@@ -183,7 +186,7 @@ class ArtifactIndex:
     async def search(
         self, board: str, text: str, wanted: Callable[[str], bool], limit: int
     ) -> tuple[list[ArtifactHit], int]:
-        """Returns the best chunks in files that are `wanted`, and how many files are searched."""
+        """Returns the best chunks of the best `limit` files that are `wanted`, and how many files are searched."""
         known = await self._current(board)
         async with known.lock:
             return await asyncio.to_thread(known.search, text, wanted, limit), len(known.files)
