@@ -35,6 +35,22 @@ class ArchiveClass(Protocol):
 
 
 @runtime_checkable
+class StampedStore(Protocol):
+    """A `BoardStore` that can tell at once whether anything was committed: an optional capability.
+
+    The server keeps views for agents that read an unchanged board of such a store.
+    """
+
+    def stamp(self) -> int | None:
+        """Returns a value that differs after every commit of any process, or `None` if that cannot be told now.
+
+        Two equal stamps mean that nothing was committed between the two calls, so what was read between them is what a
+        read would return now. It must not block.
+        """
+        ...
+
+
+@runtime_checkable
 class HealthStore(Protocol):
     """A store that can say why it cannot serve."""
 

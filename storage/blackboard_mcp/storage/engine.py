@@ -54,6 +54,13 @@ class Engine(Protocol):
         """Returns a counter that grows when this process commits a change or learns of another's."""
         ...
 
+    def stamp(self) -> int | None:
+        """Returns a value that differs after every commit of any process, or `None` if that cannot be told now.
+
+        Two equal stamps mean that nothing was committed between the two calls, so a read between them still holds.
+        """
+        ...
+
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
         """Waits until the counter exceeds `seen`, or for `timeout` seconds, and returns it.
 

@@ -456,6 +456,10 @@ class SqlBoardStore(DebateMethods):
         """Returns a counter that grows whenever this or another process commits something."""
         return self.engine.changes()
 
+    def stamp(self) -> int | None:
+        """Returns a value that differs after every commit of any process, or `None` if that cannot be told now."""
+        return self.engine.stamp()
+
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
         """Returns the counter as soon as it exceeds `seen`, or after `timeout` seconds."""
         return await self.engine.wait_for_change(seen, timeout, hurried=hurried)

@@ -77,6 +77,14 @@ async def test_a_view_keeps_its_cost(board: Blackboard, cost: Cost) -> None:
     assert await cost.of(lambda: board.view("erin", None)) == (2, 0, 42)
 
 
+async def test_a_view_of_an_unchanged_board_asks_the_store_for_nothing(board: Blackboard, cost: Cost) -> None:
+    await board.view("erin", None)
+    assert await cost.of(lambda: board.view("erin", None)) == (0, 0, 0)
+    assert await cost.of(lambda: board.view("erin", None, 900)) == (2, 0, 42)
+    await board.post("alice", "other", [PostFields(text="Elsewhere.")])
+    assert await cost.of(lambda: board.view("erin", None)) == (2, 0, 42)
+
+
 async def test_a_read_by_id_costs_the_same_for_one_item_and_for_three(board: Blackboard, cost: Cost) -> None:
     assert await cost.of(lambda: board.read("erin", None, ["F-7"], [])) == (3, 0, 22)
     assert await cost.of(lambda: board.read("erin", None, ["F-7", "F-8", "F-9"], [])) == (3, 0, 22)

@@ -322,6 +322,42 @@ async def test_a_read_may_not_write(engine: SqliteEngine) -> None:
     assert await engine.write(post(1)) == 1
 
 
+async def test_a_stamp_moves_with_every_change_and_with_nothing_else(engine: SqliteEngine) -> None:
+    for n in range(20):
+        stamp = engine.stamp()
+        assert stamp is not None
+        await engine.read(ENTRIES)
+        with pytest.raises(StoreError):
+            await engine.read(post(1))
+        assert engine.stamp() == stamp
+        await engine.write(post(n))
+        assert engine.stamp() != stamp
+    await engine.close()
+    assert engine.stamp() is None
+
+
+async def test_a_stamp_moves_with_the_commits_of_another_engine(
+    pair: tuple[SqliteEngine, SqliteEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pair
+    monkeypatch.setattr(first._group, "_committed", lambda: None)  # no message tells of them
+    for _ in range(50):
+        stamp = second.stamp()
+        await first.write(post())
+        assert second.stamp() != stamp
+        assert second.stamp() == second.stamp()
+
+
+async def test_there_is_no_stamp_where_a_look_could_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "bears_wal", lambda path: False)
+    opened = await open_engine(tmp_path / "board.db")
+    await opened.write(post())
+    assert opened.stamp() is None
+    await opened.close()
+
+
 async def test_a_wait_ends_with_a_commit_of_this_process(engine: SqliteEngine) -> None:
     seen = engine.changes()
     waiting = [asyncio.create_task(engine.wait_for_change(seen, PATIENCE)) for _ in range(50)]

@@ -73,6 +73,7 @@ from .activity import Activity
 from .conflicts import with_texts
 from .crossing_posts import with_crossing
 from .following import Following
+from .kept_views import KeptViews, asked_for
 from .last_seen import Looks, ShownRules
 from .reading import ItemReader, Reading, check_explained
 from .redaction import readable
@@ -145,6 +146,7 @@ class Blackboard:
         self.protocols = Protocols() if protocols is None else protocols
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
+        self._kept_views = KeptViews(store)
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: FIFOCache[str, str] = FIFOCache(_OWNERS)
@@ -501,15 +503,22 @@ class Blackboard:
     async def view(
         self, agent: str, board: str | None, budget: int = VIEW_BUDGET, *, reserve: int = 0
     ) -> tuple[View, Snapshot]:
-        """Returns the board's view for one agent, and the snapshot it was made from.
+        """Returns the board's view for one agent, and the snapshot it was made from, without items and debates.
 
-        The view has at most `budget` tokens, less `reserve`.
+        The view has at most `budget` tokens, less `reserve`. While nothing is committed, the same view is kept.
 
         Raises:
             Refused: the parts that are never shortened exceed the budget.
         """
-        name = await self.board_of(board, agent)
-        snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
+        name = check_board(board) if board is not None else self.default_board
+        stamp = self._kept_views.stamp()  # before anything is read
+        look = self.looks.of(name, agent)
+        asked = asked_for(name, agent, look, budget, reserve)
+        if (kept := self._kept_views.find(asked, stamp)) is not None:
+            self.activity.seen(name, agent)
+            return kept
+        await self.board_of(board, agent)
+        snapshot = await self.store.snapshot(name, agent, look=look)
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
         if not self.claims:
@@ -526,7 +535,7 @@ class Blackboard:
             responds=self._responds,
         )
         view = await in_thread(render) if len(snapshot.items) > _SHORT else render()
-        return view, snapshot
+        return self._kept_views.keep(asked, stamp, view, snapshot)
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
         """Returns items by ids and keys, whole."""

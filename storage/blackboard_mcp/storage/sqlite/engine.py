@@ -53,6 +53,7 @@ class SqliteEngine:
         self._wanted = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         self._changes = Changes()
+        self._witness: driver.Raw | None = None
         self._peers: Peers | None = None
         self._watcher: Watcher | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -152,6 +153,23 @@ class SqliteEngine:
         """Returns a counter that grows when this process commits a change or learns of another's."""
         return self._changes.count
 
+    def stamp(self) -> int | None:
+        """Returns a value that differs after every commit of any process, or `None` if that cannot be told now.
+
+        It takes 5 µs in the caller's thread: a connection that never writes learns from the log's shared index
+        whether others committed (https://sqlite.org/pragma.html#pragma_data_version).
+        """
+        if self._closing is not None or os.getpid() != self._process:
+            return None
+        if self._path is None:
+            return self._changes.count
+        if self._witness is None:
+            return None
+        try:
+            return int(driver.pragma(self._witness, "data_version"))
+        except driver.errors():
+            return None
+
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
         """Waits until the counter exceeds `seen`, or for `timeout` seconds, and returns it.
 
@@ -200,7 +218,9 @@ class SqliteEngine:
         assert self._writer is not None
         path = self._path
         if path is None:
-            return await self._writer.run(lambda raw: self._joined(raw, source, operation))
+            result = await self._writer.run(lambda raw: self._joined(raw, source, operation))
+            self._changes.bump()
+            return result
         connection = await self._connect(lambda: self._configure(driver.connect(str(path)), "FULL"))
         try:
             result = await connection.run(lambda raw: self._joined(raw, source, operation))
@@ -267,6 +287,9 @@ class SqliteEngine:
         if path is not None:
             for _ in range(readers):
                 self._readers.append(await self._connect(further))
+            if self.write_ahead_log:
+                # Without the log even a look may have to wait, or to roll back what a dead process left.
+                self._witness = driver.connect(str(path))
             self._peers = Peers(path.with_name(path.name + ".peers"))
 
         def group(raw: driver.Raw) -> GroupWriter:
@@ -609,6 +632,8 @@ class SqliteEngine:
             await asyncio.gather(*(task for task in self._serving if task), return_exceptions=True)
         if self._relief is not None:
             self._relief.cancel()
+        if self._witness is not None:
+            self._witness.close()
         for reader in self._readers:
             if reader is not self._writer:
                 await reader.close()

@@ -11,6 +11,7 @@ import pytest
 from blackboard_mcp.protocols.answers import (
     Once,
 )
+from blackboard_mcp.protocols.engines import StampedStore
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Move, Plan, Workspace
@@ -55,6 +56,22 @@ class HandleTests:
             item = await writer.post("alice", str(n))
             assert await reader.item(item) == item
             assert await reader.standing() == await writer.standing()
+
+    async def test_a_stamp_moves_with_what_either_handle_commits(self, handles: Handles) -> None:
+        stores = [at.store for at in handles if isinstance(at.store, StampedStore)]
+        if not stores:
+            pytest.skip(f"{type(self).__name__} gives no stamps")
+        await handles[0].post("alice", "first")
+        for n in range(10):
+            stamps = [store.stamp() for store in stores]
+            assert stamps == [store.stamp() for store in stores]
+            writer = handles[n % 2]
+            if n % 3:
+                await writer.store.set_owner("bob", f"owner{n}")
+            else:
+                await writer.post("alice", f"said {n}")
+            moved = [store.stamp() for store in stores]
+            assert all(now is None or now != was for now, was in zip(moved, stamps, strict=True))
 
     async def test_both_handles_write_one_gapless_log(self, handles: Handles) -> None:
         one, two = handles

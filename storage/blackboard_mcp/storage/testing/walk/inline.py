@@ -49,6 +49,9 @@ class InlineEngine:
     def changes(self) -> int:
         return self._raw.total_changes
 
+    def stamp(self) -> int | None:
+        return self._raw.total_changes
+
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
         return self.changes()
 

@@ -1,0 +1,228 @@
+"""Kept views: the same as newly built ones after every call of the store, by this process or another, and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from blackboard_mcp.protocols.access import Role, Trust
+from blackboard_mcp.protocols.agenda import NewTask
+from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.board import BoardChange
+from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.server.compose import installation
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.kept_views import KeptViews
+from blackboard_mcp.server.views import View
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
+from blackboard_mcp.storage.testing.kit.filling import filled
+
+READERS = ("alice", "bob", "carol", "erin")
+BUDGETS = (1_500, 400)
+
+
+class Compared:
+    """A store's handles, after each of whose calls every reader's kept view is compared with a newly built one."""
+
+    def __init__(self, blackboard: Blackboard, handles: list[SqlBoardStore]) -> None:
+        self.blackboard = blackboard
+        self.handles = handles
+        self.calls = self.kept = self.moved = 0
+        self.stale: list[str] = []
+        self._before: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        handle = self.handles[self.calls % len(self.handles)]
+        method = getattr(handle, name)
+
+        async def called(*args: Any, **more: Any) -> Any:
+            self.calls += 1
+            try:
+                return await method(*args, **more)
+            finally:
+                await self.compare(name)
+
+        return called
+
+    async def compare(self, name: str) -> None:
+        """Compares what each reader would get now with what a server without kept views would give."""
+        for agent in READERS:
+            for budget in BUDGETS[: 1 + (self.calls % 5 == 0)]:
+                got = await _view(self.blackboard, agent, budget)
+                if got is None:
+                    continue
+                again = await _view(self.blackboard, agent, budget)
+                self.kept += again is not None and again[0] is got[0]
+                seq = got[1].board.seq
+                before = self._before.get((agent, budget))
+                self.moved += before is not None and before[1] == seq and before[0] != got[0].text
+                self._before[agent, budget] = got[0].text, seq
+                views, self.blackboard._kept_views = (
+                    self.blackboard._kept_views,
+                    KeptViews(self.blackboard.store, 0),
+                )
+                fresh = await _view(self.blackboard, agent, budget)
+                self.blackboard._kept_views = views
+                if fresh is None or got != fresh:
+                    self.stale.append(f"{name}: {agent}, {budget}:\n{got}\n{fresh}")
+
+
+async def _view(blackboard: Blackboard, agent: str, budget: int) -> tuple[View, Snapshot] | None:
+    with contextlib.suppress(UnknownReference):
+        return await blackboard.view(agent, None, budget, reserve=20)
+    return None
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def compared(tmp_path: Path, clock: HandClock) -> AsyncIterator[Compared]:
+    """The handle of a server, and one of another server on the same file."""
+    async with _opened(tmp_path, clock) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def _opened(folder: Path, clock: HandClock) -> AsyncIterator[Compared]:
+    settings = Settings(data=folder, synchronous="NORMAL")
+    async with installation(settings, eager_index=False, background=False, clock=clock) as opened:
+        other = await SqlBoardStore.open(settings.database, clock=clock, synchronous="NORMAL")
+        try:
+            yield Compared(opened.blackboard, [cast(SqlBoardStore, opened.blackboard.store), other])
+        finally:
+            await other.close()
+
+
+PAY = ReadRule("pay", ("team:acme",), key="pay:**")
+LOGS = ReadRule("logs", ("role:steward",), types=(ItemType.LOG,))
+
+
+def moves(
+    compared: Compared, at: Table, clock: HandClock, dice: random.Random
+) -> list[Callable[[], Awaitable[Any]]]:
+    """Returns what may happen beside the posts: above all, what does not move the board's sequence."""
+    board, store = compared.blackboard, at.store
+    agent = dice.choice(READERS)
+    owner = dice.choice(("acme", agent))
+
+    async def read() -> None:
+        view, snapshot = await board.view(agent, None)
+        board.looks.viewed(snapshot, agent, view)
+        await board.activity.flush()
+
+    async def wait() -> None:
+        clock.advance(dice.choice((1, 40, 400)))
+        await store.sweep_tasks()
+        await store.sweep_runs()
+
+    return [
+        read,
+        wait,
+        lambda: store.set_owner(agent, owner),
+        lambda: store.set_trust(agent, dice.choice(list(Trust))),
+        lambda: store.set_shown_role("main", agent, dice.choice(list(Role))),
+        lambda: store.set_read_rules(dice.choice(((), (PAY,), (PAY, LOGS)))),
+        lambda: store.record_activity("main", {agent: clock.now()}, {1: (1, clock.now())}),
+        lambda: store.saw_rules("main", agent, 3),
+        lambda: store.join("main", agent, role=f"role {dice.randrange(3)}"),
+        lambda: store.leave("main", agent, "gone"),
+        lambda: store.change_board("main", "alice", BoardChange(members={agent: dice.choice(list(Role))})),
+        lambda: store.change_board("main", "alice", BoardChange(title=f"title {dice.randrange(3)}")),
+        lambda: store.plan("main", agent, [NewTask(title="more")]),
+        lambda: store.take_task("main", agent),
+        lambda: store.unwatch_topic("main", agent, cast(Any, "type:FACT")),
+        lambda: at.post(agent, f"secret {dice.random()}", private=True),
+        lambda: at.post(agent, f"team's {dice.random()}", "PLAN", team=True, key="pay:a"),
+        lambda: at.batch(agent, draft(f"pay {dice.random()}", "FACT", key=f"pay:{dice.randrange(3)}")),
+        lambda: at.post(agent, f"said {dice.random()}", "LOG"),
+        lambda: at.vote(agent, 1, approve=bool(dice.randrange(2))),
+        lambda: at.prune(),
+        lambda: board.activity.flush(),
+    ]
+
+
+async def walked(compared: Compared, clock: HandClock, steps: int, seed: int) -> None:
+    """Fills every table of the board, and then goes on at random."""
+    at = await filled(cast(BoardStore, compared), clock, resting=1)
+    dice = random.Random(seed)
+    for _ in range(steps):
+        move = dice.choice(moves(compared, at, clock, dice))
+        with contextlib.suppress(BlackboardError, AttributeError):
+            await move()
+        await compared.compare("a move")
+
+
+async def test_a_kept_view_is_what_would_be_built_now_whatever_happened(
+    compared: Compared, clock: HandClock
+) -> None:
+    await walked(compared, clock, 100, seed=7)
+    assert not compared.stale, compared.stale[0]
+    # The walk has power: views were kept, and some moved although the sequence of the board did not.
+    assert compared.kept > 1_000
+    assert compared.moved >= 5
+
+
+async def test_kept_views_take_bounded_room(compared: Compared) -> None:
+    board = compared.blackboard
+    board._kept_views = KeptViews(board.store, 40_000)
+    await board.post("alice", None, [PostFields(text="word " * 100) for _ in range(40)])
+    for budget in range(1_000, 3_000, 20):
+        await board.view("alice", None, budget)
+        assert board._kept_views._views.currsize <= 40_000
+    last = await board.view("alice", None, 2_980)
+    assert (await board.view("alice", None, 2_980))[0] is last[0]
+    huge = KeptViews(board.store, 10)
+    board._kept_views = huge
+    await board.view("alice", None, 6_000)
+    assert not huge._views
+
+
+async def test_what_a_view_showed_is_recorded_for_a_kept_view_too(
+    compared: Compared, clock: HandClock
+) -> None:
+    board = compared.blackboard
+    await board.post("alice", None, [PostFields(text="the pump leaks")])
+    view, snapshot = await board.view("bob", None)
+    clock.advance(60)
+    assert (await board.view("bob", None))[0] is view
+    assert board.activity.noted("main")["bob"] == clock.now()
+    for unseen in (1, 0):
+        assert snapshot.attention.unseen == unseen
+        assert board.looks.viewed(snapshot, "bob", view).unseen == 0
+        (sighting,) = board.activity.sightings("main", [1])
+        assert (sighting.agent, sighting.last_at) == ("bob", clock.now())
+        clock.advance(60)
+        # What was shown moved the look, so this view is a new one; the next is kept again.
+        view, snapshot = await board.view("bob", None)
+        view = (await board.view("bob", None))[0]
+
+
+async def test_the_walk_sees_a_view_that_is_kept_by_the_sequence_alone(
+    compared: Compared, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = cast(SqlBoardStore, compared.blackboard.store)
+    seqs = {"now": 0}
+    monkeypatch.setattr(compared.blackboard._kept_views, "_stamp_of", lambda: seqs["now"])
+    find = Compared.compare
+
+    async def compare(self: Compared, name: str) -> None:
+        found = await store.find_board("main")
+        seqs["now"] = 0 if found is None else found.seq
+        await find(self, name)
+
+    monkeypatch.setattr(Compared, "compare", compare)
+    await walked(compared, clock, 20, seed=7)
+    assert compared.stale
