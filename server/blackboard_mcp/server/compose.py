@@ -201,7 +201,8 @@ async def _opened(
         if background and "workspace" in settings.tools:
             pokes = [] if memory else [await _committing(store, settings, housekeeping)]
             if settings.check:
-                checks = _checking(blackboard, settings, holder, housekeeping)
+                checks = checks_of(blackboard, settings, holder)
+                housekeeping.append(asyncio.create_task(checks.run(), name="checks"))
                 pokes.append(checks.poke)
 
             def wrote(board: str) -> None:
@@ -300,18 +301,14 @@ async def _committing(
     return committer.poke
 
 
-def _checking(
-    blackboard: Blackboard, settings: Settings, holder: str, housekeeping: list[asyncio.Task[None]]
-) -> Checks:
-    """Begins to run the operator's checks on files after writes, and returns them."""
+def checks_of(blackboard: Blackboard, settings: Settings, holder: str) -> Checks:
+    """Returns the operator's checks on files; nothing runs them yet."""
     from .input.secrets import Secrets
     from .usecases.checks import Checks
 
     secrets = Secrets(settings.secrets, settings.secret_patterns)
     folder, free_bytes = settings.folder.resolve() / "checks", settings.limits.free_bytes
-    checks = Checks(blackboard, settings.check, folder, holder, free_bytes, secrets)
-    housekeeping.append(asyncio.create_task(checks.run(), name="checks"))
-    return checks
+    return Checks(blackboard, settings.check, folder, holder, free_bytes, secrets)
 
 
 def _strategies(settings: Settings) -> Strategies:

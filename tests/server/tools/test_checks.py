@@ -10,6 +10,8 @@ from typing import Any
 
 import boards
 import pytest
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.server.checks.running import Check
 from blackboard_mcp.server.usecases import checks
 from patience import PATIENCE
@@ -236,3 +238,63 @@ async def test_a_debate_on_a_violation_keeps_no_one_from_writing(tmp_path: Path)
         said = await bob.say("artifact_write", path="a.log", delete=True)
         assert said.startswith("deleted a.log")
         assert (await bob.do("artifact_write", path="b.log", delete=True))["changed"]
+
+
+LONG = Check(
+    "long",
+    (sys.executable, "-S", "-c", "for n in range(9000): print('line', n)\nraise SystemExit(1)"),
+    "a.txt",
+)
+
+
+@both
+async def test_the_whole_output_of_the_last_run_can_be_read_by_lines(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=SETS, background=True, check=(LONG, CHECK)) as board:
+        ann, bob = await board.join("ann", "bob")
+        failed = await ann.fail("artifact_read", path="check:long")
+        assert failed["error"] == "not_found"
+        await ann.say("artifact_write", path="a.txt", content="x")
+        await news(bob, "long fails")
+        item = await bob.say("read", ids=["E-1"])
+        assert 'characters left out; artifact_read(path="check:long") has all' in item
+        said = await bob.say("artifact_read", path="check:long", start=1_500, end=1_501)
+        assert "rev 1 by system" in said
+        assert "1500\tline 1499\n1501\tline 1500\n" in said
+        lines, start = [], 1
+        while True:
+            page = await bob.do("artifact_read", path="check:long", start=start)
+            lines += page["text"].split("\n")
+            if f"start={page['end'] + 1}" not in await bob.say(
+                "artifact_read", path="check:long", start=start
+            ):
+                break
+            start = page["end"] + 1
+        whole = "\n".join(lines)
+        assert 65_000 < len(whole) < 65_700  # 64 KiB, and a line on what is left out
+        assert whole.startswith("line 0\nline 1\n")
+        assert "bytes left out" in whole
+        assert lines[-1] == "line 8999"
+        failed = await bob.fail("artifact_read", path="check:long", revision=1)
+        assert "Only the output of a check's last run is kept" in failed["message"]
+        for path in ("check:sums", "check:", "check:../x", "check:nosuch"):
+            assert (await bob.fail("artifact_read", path=path))["error"] == "not_found"
+        assert (await bob.fail("artifact_write", path="check:long", content="x"))["error"] == "invalid"
+
+
+async def test_a_read_rule_keeps_the_output_with_the_result(tmp_path: Path) -> None:
+    rule = ReadRule("results", ("ann",), types=(ItemType.RESULT,))
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,), read=(rule,)
+    ) as board:
+        ann, bob = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed at rev 1")
+        assert "checking good" in await ann.say("artifact_read", path="check:sums")
+        assert (await bob.fail("artifact_read", path="check:sums"))["error"] == "not_found"
+        assert "checks:" not in await bob.say("artifact_list")
+        assert "checks: sums passed at rev 1 (E-1)\n" in await ann.say("artifact_list")
+        # It ran once: what is kept is still known to the server itself.
+        await bob.say("artifact_write", path="other.txt", content="x")
+        await ann.say("artifact_write", path="sums.txt", content="good, too")
+        await news(ann, "sums passed at rev 3")
+        assert len((await ann.do("query", type="RESULT", zone="all"))["items"]) == 2

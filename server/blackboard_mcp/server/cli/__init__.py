@@ -54,6 +54,7 @@ _COMMANDS = {
     "export": ("history", "Write a board's whole history to a file."),
     "import": ("history", "Make a new board from the file of a history."),
     "verify": ("history", "Say whether a board is what its history says."),
+    "check": ("check", "Run a check of the settings on a board's files, or print its last output."),
     "workspace": ("workspace", "Bring the Git repository of a board's files up to date."),
     "backup": ("backups", "Write all boards to one file while servers go on."),
     "restore": ("backups", "Put a backup in the place of a data folder's boards."),

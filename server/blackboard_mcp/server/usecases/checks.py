@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import logging
+import os
 import re
 import shutil
 import tempfile
@@ -18,12 +21,12 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.protocols.workspace import MAX_PAGE, Revision
+from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision
 
 from ..checks.running import Check, Outcome, run
 from ..input.posts import PostFields
@@ -32,6 +35,7 @@ from ..limits.turns import in_thread
 from .blackboard import Blackboard
 from .evidence import last_written, told_of
 from .results import Results
+from .workspace import OUTPUT
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +71,24 @@ class CheckState:
     fresh: bool
 
 
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """What a run of a check gave: its RESULT item, the revision, and the whole output that is kept."""
+
+    name: str
+    item: str
+    revision: int
+    ok: bool
+    seconds: float
+    why: str
+    output: str
+
+
 class Checks:
-    """Runs the operator's checks, and tells what they gave. Copies of files are below `folder` while a check runs."""
+    """Runs the operator's checks, and tells what they gave.
+
+    `folder` has a copy of the files while a check runs, and the whole output of each check's last run.
+    """
 
     def __init__(
         self,
@@ -118,13 +138,18 @@ class Checks:
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def states(self, board: str, path: str = "") -> tuple[CheckState, ...]:
-        """Returns what each check last gave that a write to `path` would start, or to any file without a path."""
+    async def states(self, agent: str, board: str, path: str = "") -> tuple[CheckState, ...]:
+        """Returns what each check last gave that a write to `path` would start, or to any file without a path.
+
+        What a read rule keeps from the agent is as if it had not been.
+        """
         states = []
         for check in self._checks:
             if check.covers(board) and (not path or check.matches(path)):
                 written = await self._written(board, check)
-                item = await self._last(board, check)
+                item = await self._last(board, check.name, agent)
+                if item is None and await self._last(board, check.name) is not None:
+                    continue
                 told = told_of(item)
                 revision = int(told.get("revision", 0))
                 states.append(
@@ -138,6 +163,49 @@ class Checks:
                 )
         return tuple(states)
 
+    async def run_now(self, board: str, name: str) -> CheckRun:
+        """Runs a check on the files of a board as they are now, whether it is due or not.
+
+        Raises:
+            InvalidInput: no check of this name is for the board, or the board has no files.
+            Conflict: a server is running it.
+        """
+        check = next((one for one in self._checks if one.name == name and one.covers(board)), None)
+        if check is None:
+            there = ", ".join(one.name for one in self._checks if one.covers(board)) or "none"
+            raise InvalidInput(f"No check '{name}' is set for board {board}; there are: {there}.")
+        if not await self._board.store.artifact_history(board, "", 0, 1):
+            raise InvalidInput(f"Board {board} has no files yet, so there is nothing to check.")
+        done = await self._once(board, check, by_hand=True)
+        if done is None:
+            raise Conflict(f"A server is running {name} on board {board} now. Try again when it has ended.")
+        return done
+
+    async def output(self, agent: str, board: str, name: str) -> ArtifactContent:
+        """Returns the whole output of a check's last run, as a file with the path `check:NAME`.
+
+        Raises:
+            UnknownReference: there is none that the agent may see.
+        """
+        item = await self._last(board, name, agent)
+        kept = await in_thread(lambda: _read(self._place(board, name))) if item and item.text else None
+        if item is None or kept is None:
+            ran = f"; {item.id} has its beginning and its end" if item is not None else ""
+            raise UnknownReference(
+                f"No output of a check '{name[:40]}' is kept on this board{ran}. artifact_list() tells the checks "
+                "that ran."
+            )
+        told, body = kept
+        lines = body.count(b"\n") + (not body.endswith(b"\n")) if body else 0
+        revision = Revision(
+            told, f"{OUTPUT}{name}", "written", 0, len(body), lines, "", SYSTEM, "", item.created_at
+        )
+        return ArtifactContent(revision, body)
+
+    def _place(self, board: str, name: str) -> Path:
+        """Returns the file with the output of a check's last run."""
+        return self._folder / f"output-{hashlib.sha256(f'{board}/{name}'.encode()).hexdigest()[:24]}"
+
     def _clean(self) -> None:
         """Removes what a server that was killed left behind."""
         for left in self._folder.glob("run-*"):
@@ -146,7 +214,7 @@ class Checks:
     async def _catch_up(self, board: str) -> None:
         """Opens hot issues that a server which was killed behind a RESULT item did not open."""
         for check in self._checks:
-            item = await self._last(board, check) if check.covers(board) else None
+            item = await self._last(board, check.name) if check.covers(board) else None
             if item is not None and not await self._results.stands(board, check.name):
                 await self._raise(board, check, item)
 
@@ -170,7 +238,10 @@ class Checks:
         written = await self._written(board, check)
         if written is None:
             return False
-        return int(told_of(await self._last(board, check)).get("revision", 0)) < written.number
+        item = await self._last(board, check.name)
+        if item is not None and not item.text:  # forgotten, so its output is, too
+            await in_thread(lambda: self._place(board, check.name).unlink(missing_ok=True))
+        return int(told_of(item).get("revision", 0)) < written.number
 
     async def _written(self, board: str, check: Check) -> Revision | None:
         """Returns the last revision of a file that a check is for; only revisions since the last call are read."""
@@ -184,37 +255,41 @@ class Checks:
             self._known[board, check.name] = newest[0].number, found
         return found
 
-    async def _last(self, board: str, check: Check) -> Item | None:
-        """Returns the RESULT item of the last run."""
-        wanted = ItemQuery(
-            types=(ItemType.RESULT,), tags=(_tag(check.name),), author=SYSTEM, zone=None, limit=1
-        )
-        return next(iter((await self._board.store.query(board, "", wanted)).items), None)
+    async def _last(self, board: str, name: str, agent: str = SYSTEM) -> Item | None:
+        """Returns the RESULT item of the last run, if an agent may see it. Its author always may."""
+        wanted = ItemQuery(types=(ItemType.RESULT,), tags=(_tag(name),), author=SYSTEM, zone=None, limit=1)
+        return next(iter((await self._board.store.query(board, agent, wanted)).items), None)
 
     async def _run(self, board: str, check: Check) -> None:
-        """Runs a check on the present revision, unless another process does; and posts what it gave."""
-        lease, holder = f"check:{board}:{check.name}", next(self._holders)
         async with self._room:
-            if not await self._board.store.lease(lease, holder, check.seconds + 120.0):
+            if await self._once(board, check) is None:
                 await asyncio.sleep(_LOOK)
-                return
+
+    async def _once(self, board: str, check: Check, *, by_hand: bool = False) -> CheckRun | None:
+        """Runs a check on the present revision, if it is due or `by_hand`, and posts what it gave.
+
+        Returns `None` if it was not due, or if another process is at it.
+        """
+        lease, holder = f"check:{board}:{check.name}", next(self._holders)
+        if not await self._board.store.lease(lease, holder, check.seconds + 120.0):
+            return None
+        try:
+            if not by_hand and not await self._due(board, check):
+                return None
+            await in_thread(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700))
+            folder = Path(await in_thread(lambda: tempfile.mkdtemp(prefix="run-", dir=self._folder)))
             try:
-                if not await self._due(board, check):
-                    return
-                await in_thread(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700))
-                folder = Path(await in_thread(lambda: tempfile.mkdtemp(prefix="run-", dir=self._folder)))
-                try:
-                    revision, broken = await self._export(board, folder / "files")
-                    outcome = (
-                        Outcome(None, broken, 0.0, "")
-                        if broken
-                        else await run(check, folder / "files", self._free_bytes)
-                    )
-                finally:
-                    await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
-                await self._post(board, check, revision, outcome)
+                revision, broken = await self._export(board, folder / "files")
+                outcome = (
+                    Outcome(None, broken, 0.0, "")
+                    if broken
+                    else await run(check, folder / "files", self._free_bytes)
+                )
             finally:
-                await self._board.store.release(lease, holder)
+                await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
+            return await self._post(board, check, revision, outcome)
+        finally:
+            await self._board.store.release(lease, holder)
 
     async def _export(self, board: str, top: Path) -> tuple[int, str]:
         """Writes the files of a board as they are; returns their revision, and why they cannot be exported, if so."""
@@ -239,9 +314,10 @@ class Checks:
                 await in_thread(partial(_put, top / file.path, body))
         return revision, ""
 
-    async def _post(self, board: str, check: Check, revision: int, outcome: Outcome) -> None:
+    async def _post(self, board: str, check: Check, revision: int, outcome: Outcome) -> CheckRun:
         """Posts the RESULT item of a run in the place of the former one, and opens or resolves the hot issue."""
         output = self._shown(outcome.output)
+        await in_thread(partial(_keep, self._place(board, check.name), revision, output))
         told = {
             "name": check.name,
             "revision": revision,
@@ -258,11 +334,11 @@ class Checks:
             await self._results.note(SYSTEM, board, check.name, "", "")
         else:
             text = f"{head} after {outcome.seconds:g} s: {outcome.why}" + (
-                f"\n{_ends(output)}" if output else ""
+                f"\n{_ends(output, check.name)}" if output else ""
             )
             line = f", {_telling(lines)[:_LINE]}" if lines else ""
             told["issue"] = f"rev {revision}, {outcome.why}{line}"
-        former = await self._last(board, check)
+        former = await self._last(board, check.name)
         fields = PostFields(
             text=text,
             type="RESULT",
@@ -271,7 +347,9 @@ class Checks:
             metadata={"check": told},
             edges={"supersedes": [former.id]} if former is not None and former.text else None,
         )
-        await self._raise(board, check, (await self._board.record(board, [fields])).items[0])
+        item = (await self._board.record(board, [fields])).items[0]
+        await self._raise(board, check, item)
+        return CheckRun(check.name, item.id, revision, outcome.ok, outcome.seconds, outcome.why, output)
 
     async def _raise(self, board: str, check: Check, item: Item) -> None:
         """Opens or rewrites the hot issue of a check if its last RESULT item, `item`, says that it failed."""
@@ -300,12 +378,29 @@ def _put(place: Path, body: bytes) -> None:
     place.write_bytes(body)
 
 
-def _ends(output: str) -> str:
+def _keep(place: Path, revision: int, output: str) -> None:
+    """Keeps an output behind a line on its run, in the place of the former one."""
+    new = place.with_suffix(".new")
+    new.write_bytes(json.dumps({"revision": revision}).encode() + b"\n" + output.encode("utf-8", "replace"))
+    os.replace(new, place)
+
+
+def _read(place: Path) -> tuple[int, bytes] | None:
+    """Returns the revision and the output that are kept in a file, if there is one."""
+    try:
+        told, _, body = place.read_bytes().partition(b"\n")
+        return int(json.loads(told)["revision"]), body
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _ends(output: str, name: str) -> str:
     """Returns the beginning and the end of an output, which tell most."""
     if len(output) <= _FIRST + _LAST:
         return output
     left = len(output) - _FIRST - _LAST
-    return f"{output[:_FIRST]}\n… {left:,} characters left out …\n{output[-_LAST:]}"
+    gap = f'… {left:,} characters left out; artifact_read(path="{OUTPUT}{name}") has all …'
+    return f"{output[:_FIRST]}\n{gap}\n{output[-_LAST:]}"
 
 
 def _telling(lines: Sequence[str]) -> str:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from .checks import Checks, CheckState
 
+OUTPUT: Final = "check:"
+"""What the path begins with by which agents read the whole output of a check; no file has such a path."""
 MAX_LISTED: Final = 200
 """Most files and folders in one answer."""
 MAX_OUTLINED: Final = 60
@@ -187,9 +189,18 @@ class Workspace:
     async def read(
         self, agent: str, board: str | None, path: str, revision: int = 0
     ) -> tuple[ArtifactContent, Known]:
-        """Returns a file as it is, or as it was after a revision. Errors are those of `read_artifact` of the store."""
+        """Returns a file as it is, or as it was after a revision. Errors are those of `read_artifact` of the store.
+
+        `check:NAME` is the whole output of a check's last run.
+        """
         check_agent(agent)
         name = await self._board.board_of(board, agent)
+        if path.startswith(OUTPUT) and self._checks is not None:
+            if revision:
+                raise InvalidInput("Only the output of a check's last run is kept: leave out revision.")
+            return await self._checks.output(agent, name, path[len(OUTPUT) :]), await self._known(
+                name, agent, ""
+            )
         found = await self._board.store.read_artifact(name, path, revision)
         return found, await self._known(name, agent, found.revision.path)
 
@@ -293,7 +304,7 @@ class Workspace:
     async def _known(self, board: str, agent: str, path: str) -> Known:
         book = await self._board.store.rules(board, agent, path)
         attention, seq = await self._board.attention(agent, board)
-        checks = () if self._checks is None else await self._checks.states(board, path)
+        checks = () if self._checks is None else await self._checks.states(agent, board, path)
         return Known(book, seq, attention, checks)
 
 
