@@ -21,6 +21,46 @@ def test_most_proposals_are_rules_and_most_rules_are_proposed() -> None:
     assert right / sum(rule for rule, _ in found) >= 0.85
 
 
+def test_what_nobody_tuned_for_is_found_as_well() -> None:
+    rows = [line.split("\t") for line in SENTENCES.read_text("utf-8").splitlines()]
+    found = [(label == "rule", judged(text) is not None) for part, label, text in rows if part == "held out"]
+    right = sum(rule and proposed for rule, proposed in found)
+    assert right / sum(proposed for _, proposed in found) >= 0.9
+    assert right / sum(rule for rule, _ in found) >= 0.85
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "As a rule, reviews take precedence.",
+        "The API is frozen: it must stay backwards compatible.",
+        "Hands off the legacy module.",
+        "We don't use tabs here.",
+        "Let's stick to British spelling.",
+        "Whatever you do, don't touch config.yml.",
+        "I don't want any new dependencies.",
+        "You are not to touch the database.",
+        "Production is read-only for us.",
+    ],
+)
+def test_rules_in_their_usual_words_are_proposed(text: str) -> None:
+    assert judged(text) is Strength.STRICT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We don't know why.",
+        "I don't want to wait.",
+        "You can't be serious.",
+        "Every second run fails.",
+        "It is late.",
+    ],
+)
+def test_what_only_sounds_like_one_is_not(text: str) -> None:
+    assert judged(text) is None
+
+
 @pytest.mark.parametrize(
     ("text", "strength"),
     [

@@ -28,7 +28,8 @@ _POLITE: Final = re.compile(
     r"|important|rule|reminder"
     r"|fyi|btw|by the way|one more thing|ps|p\.s\.|hey|hi|thanks|thank you|all|everyone|team|agents"
     r"|both of you"
-    r"|you two|@[\w.-]+)[,:!]?\s+(?:that\s+)?)+",
+    r"|you two|@[\w.-]+|whatever you do|just|simply|definitely|absolutely|strictly"
+    r"|(?:better|i'd say) (?=not\b))[,:!]?\s+(?:that\s+|to\s+)?)+",
     re.IGNORECASE,
 )
 _PLEASE: Final = re.compile(
@@ -43,6 +44,11 @@ _LASTING: Final = (
 )
 _HAS_LASTING: Final = re.compile(rf"\b(?:{_LASTING})\b", re.IGNORECASE)
 _LEADING: Final = re.compile(rf"(?:{_LASTING})\b[^,:]{{0,80}}[,:]\s*|(?:{_LASTING})\s+", re.IGNORECASE)
+_STANDING: Final = re.compile(
+    r"(?:from now on|from here on|going forward|from today|as a rule|until (?:further notice|i say))\b",
+    re.IGNORECASE,
+)
+"""Beginnings of a sentence that say of all that follows that it is to last."""
 _CONDITION: Final = re.compile(
     r"(?:if|when|before|after|while|once|unless|during|for|in|on|as|instead of|until|where|because"
     r"|since|to)\b[^,]{1,120},"
@@ -57,6 +63,23 @@ _NO: Final = re.compile(
     r"|allowed|please|for|longer|over|above|outside|with))\b",
     re.IGNORECASE,
 )
+_CLEAR: Final = re.compile(
+    r"(?:hands off|not (?:more|less|fewer) than|make it a habit|better not|not\b|no (?:\w+ ){0,3}access\b"
+    r"|be (?:brief|short|polite|concise|careful|precise|consistent|explicit|honest|specific|kind)\b"
+    r"|it(?:'s| is) (?:(?:important|essential) (?:that|to)|forbidden|prohibited|not (?:ok|okay|allowed))\b"
+    r"|(?:you|we)(?:'re| are) not to\b|you(?:'d| had) better|you (?:cannot|can't) (?!be\b|see\b|miss\b)"
+    r"|you may (?:use|only|write|change)\b|i(?:'d| would) rather (?:you|we)\b"
+    r"|(?:i|we) (?:don't|do not) want (?:you|any|new|more|to see)\b"
+    r"|let(?:'s| us) (?:not|never|always|only|avoid|stick|keep)\b"
+    r"|(?:every|each|all|any|anything|everyone|everybody|whoever)\b.{0,60}?\b(?:gets? (?:an?|its|one|two|their)"
+    r"|belongs? (?:in|to|under)|go(?:es)? (?:through|into|to|under)|lives? in|signs?|fix(?:es)?)\b"
+    r"|\w+ only[.!]?$)"
+    r"|\b(?:is|are) (?:not (?:ok|okay|acceptable)|read-only|the minimum|the maximum|part of every)\b",
+    re.IGNORECASE,
+)
+"""What is a rule whatever its verb: prohibitions, permissions and habits in their usual words."""
+_OURS: Final = re.compile(r"we (?:don't|do not|never|always|only) (\w+)", re.IGNORECASE)
+"""What "we" do as a habit, if the verb is one of agents' work."""
 _ALWAYS: Final = re.compile(
     r"(?:always|only|at most|at least|max(?:imum)?|make sure|be sure|ensure|see to it)\b", re.I
 )
@@ -103,7 +126,8 @@ _GUESS: Final = re.compile(
     r"|need) to (?:go|leave"
     r"|run|think|check|be|admit|say|ask|leave)|has to do with|have to (?:say|admit|wait|laugh)"
     r"|we must be|there must be"
-    r"|it must|you must be|should (?:arrive|take|work|land|finish|come)|you should see|should i|should we)\b",
+    r"|it must (?:be|have)|you must be"
+    r"|should (?:arrive|take|work|land|finish|come)|you should see|should i|should we)\b",
     re.IGNORECASE,
 )
 _ONE_TIME: Final = re.compile(
@@ -144,7 +168,7 @@ _GENERAL: Final = re.compile(
     r"\b(?:all|every|each|any|anything|everything|everybody|everyone|nobody|nothing|only|always|never"
     r"|without|before|after"
     r"|unless|instead of|rather than|no more than|at most|at least|per|when|whenever|if|until|both"
-    r"|exactly|not|in english"
+    r"|exactly|not|in (?:english|german|french|spanish)"
     r"|first|by default|except|as well|to a minimum|short|alone|untouched|private|separate|until)\b|n't\b|`",
     re.IGNORECASE,
 )
@@ -204,7 +228,8 @@ def judged(sentence: str) -> Strength | None:
     polite = _PLEASE.match(words)
     if polite:
         words = words[polite.end() :]
-    if _PAST.search(words) or _ONE_TIME.match(words) or (asks and not polite):
+    one_time = _ONE_TIME.match(words) and not _CLEAR.match(words)
+    if _PAST.search(words) or one_time or (asks and not polite):
         return None
     lasting = bool(_HAS_LASTING.search(words))
     leading = _LEADING.match(words)
@@ -214,7 +239,9 @@ def judged(sentence: str) -> Strength | None:
     rest = words[condition.end() :] if condition else words
     inner = _PLEASE.match(rest)
     rest = rest[inner.end() :] if inner else rest
-    if not _meant(rest, lasting=lasting, conditional=condition is not None):
+    if not (leading and _STANDING.match(leading[0])) and not _meant(
+        rest, lasting=lasting, conditional=condition is not None
+    ):
         return None
     if _SUGGEST.search(words) and not _FIRM.search(words):
         return Strength.SUGGEST
@@ -222,6 +249,9 @@ def judged(sentence: str) -> Strength | None:
 
 
 def _meant(words: str, *, lasting: bool, conditional: bool) -> bool:
+    ours = _OURS.match(words)
+    if _CLEAR.search(words) or (ours and ours[1].lower() in _VERBS.split()):
+        return True
     if not words or _ONE_TIME.match(words):
         return False
     if _NO.match(words) or _ALWAYS.match(words):
@@ -234,7 +264,7 @@ def _meant(words: str, *, lasting: bool, conditional: bool) -> bool:
         return not words.lower().startswith(
             ("i ", "i'", "it should", "that should", "this should", "he ", "she ")
         )
-    first = re.split(r"[\s,]", words, maxsplit=1)[0].lower()
+    first = re.split(r"[\s,.:;!]", words, maxsplit=1)[0].lower()
     if first not in _VERBS.split():
         return lasting and bool(re.match(r"(?:you|we|the|all|every|each|any|our)\b", words, re.IGNORECASE))
     if lasting:
