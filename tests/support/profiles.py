@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.cache import LRUCache
 from hypothesis.internal.conjecture import providers
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
@@ -29,13 +31,14 @@ def load_profile() -> None:
     )
     settings.load_profile(PROFILE)
     if not NIGHTLY:
-        _draw_alike_everywhere()
+        draw_alike_everywhere(pytest.MonkeyPatch())
 
 
-def _draw_alike_everywhere() -> None:
+def draw_alike_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Makes a seed give the same examples whichever modules are loaded.
 
     Otherwise Hypothesis draws from the constants of loaded modules.
     """
     nothing = providers.Constants()
-    providers._get_local_constants = lambda: nothing
+    patch.setattr(providers, "_get_local_constants", lambda: nothing)
+    patch.setattr(providers, "CONSTANTS_CACHE", LRUCache(1024))

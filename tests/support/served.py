@@ -193,12 +193,12 @@ class Served(BoardMachine):
         before, standing = self.everything(), self.run(self.at.standing())
         foreseen = self.run(self.pruner.preview(board))
         self.deterministic()
+        self.lately = self.back_lately() | self.grounds()
         outcomes = self.run(self.pruner.run_pass(board))
         self.outcome.steps += 1
         self.outcome.happened["pass"] += 1
         began = len(self.log)
         self.catch_up()
-        self.lately = self.back_lately()
         made = self.told_by(self.log[began:])
         after = self.everything()
         moved = [line for outcome in outcomes for line in outcome.moved]

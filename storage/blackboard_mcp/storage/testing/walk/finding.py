@@ -24,7 +24,7 @@ CHANGED: tuple[Callable[[str], str], ...] = (
     lambda text: f"{text}?",
     lambda text: f"not {text}",
     lambda text: f"{text} by half",
-    lambda text: f"{text}²",
+    lambda text: f"{text} ²",
 )
 """Changes of a text that make it another finding."""
 

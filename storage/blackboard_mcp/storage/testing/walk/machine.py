@@ -273,6 +273,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
             found = self.run(self.store.read(self.at.board, agent, [], [key]))
             self.check("I22", all(i.number != number for i in found.items), found)
             if back % 2 and not private and key in ("k:a", "k:b"):
+                self.catch_up()
                 self.rewrite(agent, key)
 
     @rule(back=near, ahead=near)
