@@ -7,8 +7,8 @@ resource returns text, and one `publish` reaches clients of both generations.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from blackboard_mcp.protocols.access import Action, Principal
@@ -28,7 +28,7 @@ from blackboard_mcp.server.mcp.subscriptions import HubBus, SubscribeHook, Subsc
 from blackboard_mcp.server.mcp.tools import GONE_SCOPE_KEY, CallHook, FooterHook, ServedTools
 from blackboard_mcp.server.tools.tool import ToolSet
 from mcp.server.mcpserver import MCPServer
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import (
     CompleteRequestParams,
@@ -41,7 +41,15 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+_METHOD, _NAME, _VERSION, _ACCEPT = _ROUTING = (
+    b"mcp-method",
+    b"mcp-name",
+    b"mcp-protocol-version",
+    b"accept",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +312,24 @@ class BoardServer:
             session_idle_timeout=self.limits.session_idle_seconds,
         )
         manager = self._sdk.session_manager
+        # The SDK's mode without streams: no tasks, channel and watch for each request. Only the modern generation and
+        # quick calls get to it, which never send news before their answer.
+        quick = StreamableHTTPSessionManager(
+            self._sdk._lowlevel_server,
+            json_response=True,
+            stateless=True,
+            security_settings=manager.security_settings,
+            max_request_body_size=self.limits.body_bytes,
+        )
+
+        async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            chosen = quick if self._is_quick(scope["headers"]) else manager
+            await chosen.handle_request(scope, receive, send)
+
+        @asynccontextmanager
+        async def run() -> AsyncIterator[None]:
+            async with manager.run(), quick.run():
+                yield
 
         async def end(session_id: str) -> None:
             transport = manager._server_instances.get(session_id)
@@ -311,13 +337,27 @@ class BoardServer:
                 await transport.terminate()
 
         return HttpSessions(
-            endpoint=StreamableHTTPASGIApp(manager),
-            run=manager.run,
+            endpoint=endpoint,
+            run=run,
             end=end,
             is_live=lambda session_id: session_id in manager._server_instances,
             opened_by=lambda version: version is None or version in HANDSHAKE_PROTOCOL_VERSIONS,
             gone_key=GONE_SCOPE_KEY,
         )
+
+    def _is_quick(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Tells whether the headers announce a quick call of the modern generation, from a client that takes streams.
+
+        Where they do not say what the body says, the SDK refuses the request either way.
+        """
+        told = {name: value for name, value in headers if name in _ROUTING}
+        if told.get(_METHOD) != b"tools/call" or b"text/event-stream" not in told.get(_ACCEPT, b""):
+            return False
+        version, name = told.get(_VERSION), told.get(_NAME)
+        if version is None or name is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS:
+            return False
+        tool = self.tools.find(name.decode("latin-1"))
+        return tool is not None and tool.quick
 
     async def trouble(self) -> str | None:
         """Returns why the store cannot serve, or `None` if it can."""

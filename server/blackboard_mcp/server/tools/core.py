@@ -113,6 +113,7 @@ class CoreTools:
                 "(status WITHDRAWN, RESOLVED)."
             ),
             needs=TOOLS["post"],
+            quick=True,
             output=lambda: wire.PostAnswer,
         )
         tools.add(
@@ -125,6 +126,7 @@ class CoreTools:
             ),
             needs=TOOLS["read"],
             read_only=True,
+            quick=True,
             output=lambda: wire.ReadAnswer,
         )
         tools.add(
@@ -137,6 +139,7 @@ class CoreTools:
             ),
             needs=TOOLS["query"],
             read_only=True,
+            quick=True,
             output=lambda: wire.ItemsAnswer,
         )
         tools.add(
@@ -159,6 +162,7 @@ class CoreTools:
                 "arguments list yours."
             ),
             needs=TOOLS["subscribe"],
+            quick=True,
             output=lambda: wire.SubscribeAnswer,
         )
         tools.add(

@@ -65,6 +65,7 @@ class DebateTool:
                 "missing. watch: id or topic (key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
+            quick=True,
             output=lambda: wire.DebateResult,
         )
 

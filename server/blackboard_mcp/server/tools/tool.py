@@ -115,6 +115,7 @@ class Tool:
     read_only: bool
     output: Callable[[], type[BaseModel]] | None
     ends_with_client: bool
+    quick: bool = False
 
     @property
     def waits(self) -> bool:
@@ -157,6 +158,7 @@ class ToolSet:
         read_only: bool = False,
         output: Callable[[], type[BaseModel]] | None = None,
         ends_with_client: bool = False,
+        quick: bool = False,
     ) -> None:
         """Adds the tool `async def fn(caller, <annotated parameters>) -> Answer`, for callers who have the
         rights it `needs`.
@@ -165,16 +167,17 @@ class ToolSet:
         argument `seconds`) ends when its caller loses them.
 
         A call with `ends_with_client` is cancelled when its client disconnects, as calls of read-only tools
-        are. Other calls run to their end in the older protocol generation.
+        are. Other calls run to their end in the older protocol generation. A `quick` call asks the store alone
+        and neither waits nor reports, so it is answered in one piece and ends whether its client is there or not.
 
         Raises:
             TypeError: a parameter has no annotation, or a string or list has no bound.
-            ValueError: the name is taken.
+            ValueError: the name is taken, or a quick tool may wait.
         """
         full_name = f"{self.prefix}{name}"
         if full_name in self._tools:
             raise ValueError(f"tool {full_name!r} exists already")
-        self._tools[full_name] = Tool(
+        tool = Tool(
             fn=fn,
             name=full_name,
             title=title,
@@ -184,7 +187,11 @@ class ToolSet:
             read_only=read_only,
             output=output,
             ends_with_client=ends_with_client or read_only,
+            quick=quick,
         )
+        if quick and tool.waits:
+            raise ValueError(f"tool {full_name!r} may wait, so it is not quick")
+        self._tools[full_name] = tool
 
     async def call(self, tool: Tool, caller: Caller, arguments: dict[str, Any]) -> Answer:
         """Calls a tool with arguments that it has checked, if the door lets the caller in, and returns its

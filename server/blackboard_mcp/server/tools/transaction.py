@@ -78,6 +78,7 @@ class TransactionTool:
                 "nothing. A conflict names what moved: read it again, retry."
             ),
             needs=TOOLS["transaction"],
+            quick=True,
             output=lambda: wire.TransactionAnswer,
         )
 

@@ -1,0 +1,98 @@
+"""Quick calls of the modern generation: answered in one piece, without tasks of their own, under the same rules."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import sample_board
+from blackboard_mcp.server.access.needs import NOTHING
+
+
+class Tasks:
+    """Counts the tasks that a server makes; those of the test's client read from a stream."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> asyncio.Task[Any]:
+        self.made += not coro.__qualname__.startswith("StreamReader.")
+        return asyncio.Task(coro, loop=loop, **more)
+
+
+def with_quick(sample: Any) -> None:
+    sample.server.tools.add(sample.post, name="quick_post", description="Post.", needs=NOTHING, quick=True)
+
+
+async def test_a_quick_call_makes_one_task_and_another_call_three(serving: Any) -> None:
+    tasks = Tasks()
+    asyncio.get_running_loop().set_task_factory(tasks)
+    try:
+        async with serving() as served:
+            with_quick(served.sample)
+            wire = await served.wire()
+            for name, made in (("quick_post", 1), ("post", 3)) * 3:
+                before = tasks.made
+                await wire.send(served.modern("tools/call", name, arguments={"text": "a"}))
+                reply = await wire.reply()
+                assert reply.status == 200, reply
+                assert reply.headers["content-type"] == "application/json"
+                assert reply.document["result"]["content"][0]["text"] == "alice by http: a"
+                assert tasks.made - before == made
+    finally:
+        asyncio.get_running_loop().set_task_factory(None)
+
+
+@pytest.mark.parametrize("tool", ["post", "quick_post"])
+async def test_the_rules_of_requests_are_the_same(serving: Any, tool: str) -> None:
+    async with serving() as served:
+        with_quick(served.sample)
+        good = served.modern("tools/call", tool, arguments={"text": "a"})
+
+        async def status(data: bytes) -> int:
+            return int((await served.exchange(data)).status)
+
+        assert await status(good) == 200
+        assert await status(good.replace(b"mcp-method: tools/call", b"mcp-method: tools/list")) == 400
+        assert await status(good.replace(b"mcp-name: " + tool.encode(), b"mcp-name: wait")) == 400
+        twice = b"mcp-name: " + tool.encode() + b"\r\n"
+        assert await status(good.replace(twice, 2 * twice)) == 400
+        assert (
+            await status(
+                good.replace(b"mcp-protocol-version: 2026-07-28", b"mcp-protocol-version: 2099-01-01")
+            )
+            == 400
+        )
+        assert (
+            await status(
+                good.replace(b"accept: application/json, text/event-stream", b"accept: application/json")
+            )
+            == 406
+        )
+        assert (
+            await status(
+                good.replace(b"accept: application/json, text/event-stream", b"accept: text/event-stream")
+            )
+            == 406
+        )
+        assert (
+            await status(good.replace(b"x-blackboard-agent: alice", b"x-blackboard-agent: not a name")) >= 400
+        )
+        # A header that names a quick tool does not make another one quick.
+        lie = served.modern("tools/call", "wait", arguments={}).replace(
+            b"mcp-name: wait", b"mcp-name: quick_post"
+        )
+        assert await status(lie) == 400
+        refused = await served.exchange(served.modern("tools/call", tool, arguments={"limit": 9}))
+        assert (refused.status, refused.document["result"]["isError"]) == (200, True)
+
+
+def test_a_tool_that_may_wait_is_not_quick() -> None:
+    sample = sample_board.Sample()
+
+    async def waiting(caller: Any, seconds: float = 0.0) -> Any: ...
+
+    with pytest.raises(ValueError, match="may wait"):
+        sample.server.tools.add(waiting, name="waiting", description="Wait.", needs=NOTHING, quick=True)
+    assert sample.server.tools.find("waiting") is None
