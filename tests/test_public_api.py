@@ -215,6 +215,7 @@ ACCESS = {
     "info": "",
     "change": "title parent lifecycle settings idempotency_key",
     "prune": "tag thread author dry_run",
+    "hand_over": "lines",
     "handlers": "group workers lease_seconds seconds",
     "models": "model key pattern type",
 }

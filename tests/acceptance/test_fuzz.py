@@ -361,6 +361,34 @@ def test_mangled_messages_are_answered_or_passed_over(served: Served) -> None:
         assert judge.good(wire, "post", '{"text": "still here"}')["seq"] > 0
 
 
+LINES = [
+    b'{"id": "m%d", "kind": "message", "text": "Never commit to main. From now on, write tests.", "thread": "s"}',
+    b'{"id": "c%d", "kind": "call", "tool": "pytest", "text": "pytest -q", "thread": "s"}',
+    b'{"id": "r%d", "kind": "result", "tool": "pytest", "ok": false, "text": "2 failed", "subject": "src"}',
+    b'{"hook_event_name": "UserPromptSubmit", "session_id": "s%d", "prompt": "Always ask."}',
+]
+
+
+@settings(profile, max_examples=100 if FARTHER == 1 else 250 * FARTHER)
+@given(
+    st.lists(st.tuples(st.sampled_from(LINES), st.integers(0, 20)), min_size=1, max_size=4),
+    st.data(),
+)
+def hand_over(served: Served, lines: list[tuple[bytes, int]], data: st.DataObject) -> None:
+    body = b"\n".join(line % number for line, number in lines)
+    for _ in range(data.draw(st.integers(0, 3), "changes")):
+        start = data.draw(st.integers(0, len(body)), "start")
+        end = data.draw(st.integers(start, min(len(body), start + 40)), "end")
+        body = body[:start] + data.draw(st.just(b"") | PIECES, "piece") + body[end:]
+    served.run.hand_over(served.run.wires[0], body)
+    all_is_well(served)
+
+
+def test_mangled_hand_overs_are_taken_or_refused(served: Served) -> None:
+    hand_over(served)
+    assert judge.good(served.run.wires[0], "post", '{"text": "still here"}')["seq"] > 0
+
+
 HEADERS = {
     "Mcp-Protocol-Version": [
         "",

@@ -122,6 +122,50 @@ def test_hostile_names_uris_and_messages_are_refused(run: Any) -> None:
     nothing_broke(run)
 
 
+LINE = {
+    "id": '"m1"',
+    "kind": '"result"',
+    "text": '"a"',
+    "thread": '"s"',
+    "tool": '"t"',
+    "ok": "true",
+    "subject": '"x"',
+}
+"""A good line of a hand-over, each field in raw JSON."""
+HOOKS = ("hook_event_name", "session_id", "prompt", "tool_name", "tool_input", "tool_response", "cwd")
+
+
+def test_hostile_hand_overs_are_refused_or_kept_as_data(run: Any) -> None:
+    raws = [json.dumps(word) for word in hostile.WORDS]
+    raws += [*hostile.BROKEN_WORDS, *hostile.SHAPES, *hostile.NUMBERS, *hostile.NESTED]
+    http = run.wires[0]
+    for n, (field, raw) in enumerate(some(itertools.product([*LINE, "nosuch"], raws), 90, 8)):
+        line = {**LINE, "id": f'"h{n}"', field: raw}
+        run.hand_over(http, hostile.arguments(line).encode("utf-8", "surrogatepass"))
+    for field, raw in some(itertools.product(HOOKS, raws), 40, 9):
+        line = {"hook_event_name": '"UserPromptSubmit"', "prompt": '"Never do it."', field: raw}
+        run.hand_over(http, hostile.arguments(line).encode("utf-8", "surrogatepass"))
+    for raw in some([*hostile.HUGE, *hostile.NESTED], 6, 10):
+        run.hand_over(http, raw.encode())
+    whole_line = hostile.arguments(LINE)
+    bodies = [
+        *(b"", b"\n\n", b"\xff\xfe", b"\xed\xa0\x80", b"\0", b"[]", b"null", b'"x"'),
+        *("\n".join([whole_line] * count).encode() for count in (2, 201)),
+        (whole_line[:-1] + ', "id": "twice"}').encode(),
+        whole_line.encode("utf-16"),
+        b"\xef\xbb\xbf" + whole_line.encode(),
+        (whole_line + "\r\n" + whole_line.replace("m1", "m2") + "\r\n").encode(),
+    ]
+    for body in bodies:
+        run.hand_over(http, body)
+    for word in some(hostile.WORDS, 15, 11):
+        run.hand_over(http, whole_line.encode(), f"?board={quote(word, safe='')}"[:8_000])
+    nothing_broke(run)
+    # A line of each kind is taken after all that.
+    reply = http.hand_over(b'{"id": "last", "kind": "message", "text": "still here"}')
+    assert (reply.status, len(reply.message["result"]["items"])) == (200, 1)
+
+
 def test_hostile_filters_of_streams_are_refused(run: Any) -> None:
     words = [json.dumps(word) for word in hostile.WORDS]
     http = run.wires[0]

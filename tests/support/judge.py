@@ -40,6 +40,9 @@ LEAKS = re.compile(
 """Matches texts that only a fault of the server sends; nothing in the corpus contains them."""
 
 
+NOTHING = (b"Nothing was changed", b"No line of this hand-over was written")
+
+
 def codes() -> set[str]:
     """Returns the stable codes of errors, without those that mean a fault of the server."""
     pending, found = [BlackboardError], set()
@@ -157,6 +160,18 @@ class Run:
         answer = self._timed(wire, shown, lambda: wire.send_perhaps(body))
         if answer is not None:
             self.judge(shown, answer)
+
+    def hand_over(self, wire: Any, body: bytes, query: str = "") -> Any:
+        """Posts to the intake, and judges the answer; one that says that nothing was changed is held to it."""
+        shown = f"{wire.name} POST /intake{query[:100]} {body[:300]!r}"
+        before = self.sequences()
+        answer = self._timed(wire, shown, lambda: wire.hand_over(body, query))
+        if answer is not None:
+            self.judge(shown, answer)
+            events = self.changed(before, self.sequences())
+            if any(word in answer.raw for word in NOTHING) and events:
+                self.seen.wrong.append(f"{shown}\n  says that nothing was changed, but changed: {events[:4]}")
+        return answer
 
     def _timed(self, wire: Any, shown: str, asking: Any) -> Any:
         meter = self._meters[wire.pid]

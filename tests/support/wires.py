@@ -140,14 +140,23 @@ class HttpWire:
         finally:
             connection.close()
 
-    def _post(self, body: bytes, headers: dict[str, str]) -> tuple[int, bytes, str | None]:
+    def hand_over(self, body: bytes, query: str = "") -> Reply:
+        """Posts a body to the intake; what came of it stands in the reply as a result."""
+        headers = {"X-Blackboard-Agent": self._agent, "Content-Type": "application/x-ndjson"}
+        status, raw, _ = self._post(body, headers, f"/intake{query}")
+        told = json.loads(raw) if status < 500 else None
+        return Reply(status, raw, {"result": told} if status == 200 else told)
+
+    def _post(
+        self, body: bytes, headers: dict[str, str], path: str | None = None
+    ) -> tuple[int, bytes, str | None]:
         for attempt in (1, 2):
             fresh = self._connection is None
             if self._connection is None:
                 host = self._url.hostname or ""
                 self._connection = http.client.HTTPConnection(host, self._url.port, timeout=PATIENCE)
             try:
-                self._connection.request("POST", self._url.path, body, headers)
+                self._connection.request("POST", path or self._url.path, body, headers)
                 response = self._connection.getresponse()
                 raw = response.read()
             except (http.client.HTTPException, ConnectionError):

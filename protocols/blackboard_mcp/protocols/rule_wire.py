@@ -67,6 +67,18 @@ class ContextAnswer(_Wire):
     seq: int
 
 
+class IntakeAnswer(_Wire):
+    """What came of a hand-over: ids of LOG items, of proposed rules, and of hot issues that failed or passed."""
+
+    board: str
+    items: list[str]
+    proposed: list[str]
+    issues: list[str]
+    repeated: int = Field(description="lines that were handed over before")
+    masked: int = Field(description="secrets that were taken out")
+    seq: int
+
+
 def wire_rule(rule: Rule) -> WireRule:
     """Returns a rule as structured results show it."""
     return WireRule(

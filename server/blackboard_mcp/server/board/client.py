@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
 from blackboard_mcp.protocols.filters import EventFilter
+from blackboard_mcp.protocols.rule_wire import IntakeAnswer
 
 from ..access.identity import check_bearer, is_loopback, name_header
 from ..input.arguments import refuse_monsters
@@ -21,6 +22,7 @@ from ..input.posts import check_agent, check_board
 from .calls import A, EventSource
 from .connection import Dial, ServerConnection
 from .durable import DurableSource, PassingSource
+from .handing_over import post_lines
 from .surface import BoardAccess
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class BoardClient(BoardAccess):
         self.name = check_board(name)
         self._prefix = tool_prefix
         self._connection = ServerConnection(dial, patience=patience)
+        self._http: tuple[str, Mapping[str, str]] | None = None
+        """The endpoint and the headers of a client over HTTP."""
 
     @classmethod
     def connect(
@@ -85,7 +89,9 @@ class BoardClient(BoardAccess):
             check_bearer(url, shown)
             sent["Authorization"] = f"Bearer {shown}"
         dial = over_http(url, sent, mode)
-        return cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
+        client = cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
+        client._http = url, sent
+        return client
 
     @classmethod
     def stdio(
@@ -161,6 +167,17 @@ class BoardClient(BoardAccess):
         if facts is None:
             raise BlackboardError("The server sent no structured answer; is it a blackboard-mcp server?")
         return answer.model_validate(facts, extra="ignore")
+
+    async def _hand_over(self, document: str) -> IntakeAnswer:
+        if self._http is None:
+            raise Refused(
+                "A server over stdio takes no hand-overs. Nothing was changed; connect over HTTP, or open the data "
+                "folder with Board.open(data=…)."
+            )
+        url, headers = self._http
+        return IntakeAnswer.model_validate(
+            await post_lines(url, headers, document, self.name), extra="ignore"
+        )
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
         async def work(client: Client) -> str:

@@ -13,6 +13,8 @@ from weakref import WeakSet
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
+from blackboard_mcp.protocols.grants import under
+from blackboard_mcp.protocols.rule_wire import IntakeAnswer
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
 from ..input.posts import check_agent, check_board
@@ -22,6 +24,7 @@ from .surface import BoardAccess
 
 if TYPE_CHECKING:
     from ..compose import Installation
+    from ..usecases.intake import Intake
     from .calls import EventSource
     from .in_process import InProcess
 
@@ -43,6 +46,7 @@ class Board(BoardAccess):
         self._opening = opening
         self._others: WeakSet[Board] = WeakSet()
         self._stack: AsyncExitStack | None = None
+        self._intake: Intake | None = None
 
     @classmethod
     def open(
@@ -108,6 +112,21 @@ class Board(BoardAccess):
     ) -> A:
         told = await self._opening.tools.call(tool, self.agent, {**arguments, "board": self.name}, once)
         return cast(A, told)
+
+    async def _hand_over(self, document: str) -> IntakeAnswer:
+        from ..input.intake import lines_of
+        from ..input.secrets import Secrets
+        from ..usecases.intake import NEEDS, Intake
+        from .in_process import of_this_process
+
+        opened = self._opening.opened
+        settings, blackboard = opened.settings, opened.blackboard
+        if self._intake is None:
+            self._intake = Intake(blackboard, Secrets(settings.secrets, settings.secret_patterns))
+        grant = await blackboard.rights.enter(of_this_process(self.agent), NEEDS, self.name)
+        with under(grant):
+            done = await self._intake.hand_over(self.agent, self.name, lines_of(document))
+        return IntakeAnswer.model_validate(done.facts)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
         from ..answers.statistics import agents, boards, statistics

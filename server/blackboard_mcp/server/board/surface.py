@@ -12,6 +12,7 @@ from .asking import Asks
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
+from .handing_over import HandsOver
 from .handlers import Handlers
 from .items import Items
 from .models import M, ModelEntries
@@ -36,6 +37,7 @@ class BoardAccess(
     Plans,
     KeepsRules,
     WritesFiles,
+    HandsOver,
     Stewards,
 ):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.

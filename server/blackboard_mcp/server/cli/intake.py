@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -67,30 +66,11 @@ async def _in_folder(target: Target, document: str) -> dict[str, Any]:
 
 
 async def _to_server(target: Target, document: str) -> dict[str, Any]:
-    import httpx2
-    from blackboard_mcp.protocols.errors import Unreachable, error_of
+    from ..access.identity import AGENT_HEADER
+    from ..board.handing_over import post_lines
 
-    from ..access.identity import AGENT_HEADER, is_loopback
-
-    parts = urlsplit(target.url or "")
-    url = parts._replace(path=parts.path.removesuffix("/mcp") + "/intake", query="").geturl()
     token = target.access_token()
-    headers = {"Content-Type": "application/x-ndjson"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     if target.agent or not token:
         headers[AGENT_HEADER] = target.agent or OPERATOR
-    local = is_loopback(parts.hostname or "")
-    try:
-        async with httpx2.AsyncClient(timeout=60.0, trust_env=not local) as http:
-            asked = {} if target.board is None else {"board": target.board}
-            answer = await http.post(url, content=document.encode(), headers=headers, params=asked)
-            told = answer.json()
-    except (httpx2.HTTPError, ValueError) as error:
-        raise Unreachable(f"{url}: no answer that can be read ({type(error).__name__}).") from None
-    if not isinstance(told, dict):
-        raise Unreachable(f"{url}: no answer that can be read.")
-    if answer.status_code != 200:
-        more = {name: value for name, value in told.items() if name not in ("error", "message")}
-        raise error_of(str(told.get("error")), str(told.get("message")), more)
-    return told
+    return await post_lines(target.url or "", headers, document, target.board)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from blackboard_mcp.protocols.access import Action, Principal
+from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, StoreError
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
@@ -16,13 +16,12 @@ from blackboard_mcp.server.input.intake import lines_of
 from blackboard_mcp.server.input.secrets import Secrets
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
 from blackboard_mcp.server.usecases.blackboard import Blackboard
-from blackboard_mcp.server.usecases.intake import Intake
+from blackboard_mcp.server.usecases.intake import NEEDS, Intake
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 INTAKE_PATH: Final = "/intake"
-_NEEDS: Final = frozenset({Action.READ, Action.POST})
 _STATUSES: Final = {"not_found": 404, "forbidden": 403, "conflict": 409, "rate_limited": 429, "quota": 429}
 
 
@@ -45,7 +44,7 @@ class IntakeRoute:
                 raise InvalidInput(f"{TOO_MUCH}. Nothing was changed.")
             lines = lines_of(_text(body))
             named = request.query_params.get("board")
-            grant = await self._board.rights.enter(principal, _NEEDS, named)
+            grant = await self._board.rights.enter(principal, NEEDS, named)
             with under(grant):
                 done = await self._intake.hand_over(principal.agent, grant.board, lines)
         except BlackboardError as error:

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from blackboard_mcp.protocols.access import Action
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict
 from blackboard_mcp.protocols.values import dataclass
@@ -24,6 +25,8 @@ from .blackboard import Blackboard
 from .results import Results
 from .rules import Rules
 
+NEEDS: Final = frozenset({Action.READ, Action.POST})
+"""What a hand-over needs."""
 _TAG: Final = "intake"
 _ISSUE: Final = 300
 """Most characters of a failing result that its hot issue shows, which is in every view."""
