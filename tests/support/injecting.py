@@ -169,8 +169,9 @@ def health(url: str) -> tuple[int, str]:
 class Server:
     """A server over HTTP on a data folder that can be stopped, killed and started again."""
 
-    def __init__(self, data: Path, log: Path, *options: str) -> None:
+    def __init__(self, data: Path, log: Path, *options: str, limits: dict[str, int] | None = None) -> None:
         self.data, self.log, self.options = data, log, options
+        self.added = {} if limits is None else {"BLACKBOARD_LIMITS": json.dumps(limits)}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
         self.wire: Any = None
@@ -193,7 +194,7 @@ class Server:
             [*before, *words, *self.options],
             stdin=subprocess.DEVNULL,
             stderr=write,
-            env=wires.environment(),
+            env=wires.environment() | self.added,
             preexec_fn=preexec,
         )
         os.close(write)

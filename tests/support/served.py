@@ -298,8 +298,11 @@ class Served(BoardMachine):
         free = self.free(after)
         by_step: dict[int, list[Item]] = {}
         beyond: dict[str, list[Item]] = {}
+        shared = self.by_share(before, moved, config)
         for id_, step, why in moved:
-            if why.endswith("fair-share") and config.policy == "token-importance":
+            if config.policy == "token-importance" and why.endswith("fair-share"):
+                self.check("I11", number(id_) in shared, (id_, moved))
+            if config.policy == "token-importance" and number(id_) in shared:
                 item = before[number(id_)]
                 beyond.setdefault(self.model.owner(item.author), []).append(item)
             elif why != "expired" and number(id_) in before:
@@ -328,7 +331,7 @@ class Served(BoardMachine):
             passed_over = [i for i in plain if i.importance < 5 and self.turn(i, before, config) < last]
             self.check("I11", not passed_over, (by_step[4], passed_over))
             self.outcome.happened["pass by importance"] += 1
-        self.what_waits(by_step.get(4, []), plain, before, after, config)
+        self.what_waits(by_step.get(4, []), plain, before, after, config, shared)
 
     def what_waits(
         self,
@@ -337,6 +340,7 @@ class Served(BoardMachine):
         before: dict[int, Item],
         after: dict[int, Item],
         config: BoardConfig,
+        shared: set[int],
     ) -> None:
         """Checks that open work left after all else of its owner's, and items that others rest on left after that."""
         for item in taken:
@@ -348,8 +352,35 @@ class Served(BoardMachine):
                 self.outcome.happened["open work left"] += 1
             if any(after[n].zone is Zone.WORKING for n in resting_on(item, before)):
                 left = [i for i in plain if i.importance <= 4]
+                if item.number in shared:
+                    owner = self.model.owner(item.author)
+                    left = [i for i in left if self.model.owner(i.author) == owner]
                 self.check("I11", not left, (item, left))
                 self.outcome.happened["ground left"] += 1
+
+    def by_share(
+        self, items: dict[int, Item], moved: Sequence[tuple[str, int, str]], config: BoardConfig
+    ) -> set[int]:
+        """Returns those of the moved items whose owners had more than one owner's share of working memory just then.
+
+        The reasons of moves do not tell: they must not name a share that private items exceed.
+        """
+        share = int(config.low_tokens * config.owner_share)
+        used: dict[str, int] = {}
+        left = {n: i for n, i in items.items() if i.zone is Zone.WORKING and i.author != "system"}
+        for item in left.values():
+            used[self.model.owner(item.author)] = used.get(self.model.owner(item.author), 0) + item.tokens
+        found: set[int] = set()
+        owners = 0
+        for id_, step, _ in moved:
+            owners = owners or (sum(tokens > 0 for tokens in used.values()) if step == 4 else 0)
+            gone = left.pop(number(id_), None)
+            if gone is not None:
+                owner = self.model.owner(gone.author)
+                if owners > 1 and used[owner] > share:
+                    found.add(gone.number)
+                used[owner] -= gone.tokens
+        return found
 
     def turn(self, item: Item, items: dict[int, Item], config: BoardConfig) -> tuple[bool, bool, int, int]:
         """Returns the sort key of an item in the order of a pass; the item must not be one that `waits`."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import injecting
 import pytest
+import wires
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Any]:
-    running = injecting.Server(tmp_path / "data", tmp_path / "log")
+    running = injecting.Server(tmp_path / "data", tmp_path / "log", limits=wires.UNHURRIED)
     running.start()
     yield running
     running.abandon()
