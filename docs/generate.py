@@ -308,8 +308,14 @@ ARGUMENTS: dict[str, str] = {
     "query.cursor": "the one that the former page named",
     "query.any_tags": "at least one of these tags",
     "query.no_tags": "none of these tags",
+    "query.latest": "`tag`, `key`, `author` or `thread`: only the newest item of each, in all zones unless `zone` is "
+    "given; of tags, those beside `tags`, or those in `any_tags`",
     "query_archive.any_tags": "at least one of these",
     "query_archive.no_tags": "none of these",
+    "query_archive.key": "a glob: `*` within a segment, `**` across",
+    "query_archive.status": f"{', '.join(TRANSITIONS)}",
+    "query_archive.zone": "`all` (default with `text`: the archive and the best few of the board), `archive` or "
+    "`working`",
     "query_archive.text": "what to look for, by meaning and words; an id finds itself; none lists the newest",
     "query_archive.limit": "1 to 100; default 10",
     "query_archive.neighbours": "also shows what stands before and after each hit in its thread",

@@ -61,6 +61,7 @@ WORDS: dict[str, list[Any]] = {
     "status": ["DONE", ""],
     "visibility": ["secret", "Private", "team:acme", ""],
     "zone": ["attic", ""],
+    "latest": ["day", ""],
     "op": ["close", ""],
     "lifecycle": ["shut", ""],
     "importance": [0, 6],
@@ -185,6 +186,7 @@ TAKEN: dict[tuple[str, str], list[Any]] = {
 OTHERWISE: dict[tuple[str, str], list[Any]] = {
     ("query", "key"): ["", "a b"],
     ("query", "tags"): NO_TAGS,
+    ("query_archive", "key"): ["", "a b"],
     ("query_archive", "tags"): NO_TAGS,
     ("consume", "limit"): [51],
     ("artifact_list", "after"): ["x" * 801],

@@ -8,7 +8,11 @@ from typing import Any
 _TEXT, _LIST = {"type": "string"}, {"items": {"type": "string"}, "type": "array"}
 UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
     "post": {"idempotency_key": _TEXT, "thread": _TEXT},
-    "query": {"any_tags": _LIST, "no_tags": _LIST},
+    "query": {
+        "any_tags": _LIST,
+        "no_tags": _LIST,
+        "latest": {"enum": ["tag", "key", "author", "thread"], "type": "string"},
+    },
     "debate": {"watchers": _LIST},
     "query_archive": {
         "tags": _LIST,
@@ -19,6 +23,9 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
         "neighbours": {"type": "boolean"},
         "any_tags": _LIST,
         "no_tags": _LIST,
+        "key": _TEXT,
+        "status": _TEXT,
+        "zone": {"enum": ["working", "archive", "all"], "type": "string"},
     },
     "artifact_list": {"after": _TEXT},
     "stage": {"why": _TEXT},

@@ -65,11 +65,13 @@ class ArchiveHit:
     """A found document: its number on the board and a score (larger is better, comparable within one answer).
 
     `start` is an offset in characters: the passage of about two hundred words that earned the score begins there.
+    `beside` is the number of the document next to it in its thread that earned most of the score, or 0.
     """
 
     number: int
     score: float
     start: int = 0
+    beside: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from .errors import InvalidInput
 from .events import WITHOUT_ITEM, Event, EventType
 from .items import ItemType, Status, Zone, parse_ref
 from .keys import check_glob, compile_glob
 from .values import dataclass
+
+Latest = Literal["tag", "key", "author", "thread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class ItemQuery:
     `key` is a glob. An item has all of `tags`, at least one of `any_tags` and none of `no_tags`. `text` matches an
     item in which every word of it occurs as a whole word, in any case. A `zone` of `None` means every zone. `cursor`
     is the number of the last item on the former page. With `deleted` only items without content are listed (tombstones
-    and forgotten items), otherwise only items with content.
+    and forgotten items), otherwise only items with content. `latest` keeps those that are the newest of a group: of
+    items with one tag (apart from `tags`; with `any_tags` only of these), key, author or thread.
     """
 
     text: str | None = None
@@ -39,6 +42,7 @@ class ItemQuery:
     limit: int = 20
     cursor: int | None = None
     deleted: bool = False
+    latest: Latest | None = None
 
 
 ME = "me"

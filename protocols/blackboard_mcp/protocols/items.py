@@ -341,6 +341,9 @@ class Item:
     """True for a DECISION whose author is not a decider, on a board with named deciders."""
     adopted_in: str | None = None
     """The id of the plan or decision into which its author took over this reply to a plan."""
+    answered_by: str | None = None
+    """The id of the newest answer to a QUESTION by somebody else that was not taken back, empty if there is none;
+    `None` for other types, and where it was not looked up."""
 
     @property
     def id(self) -> str:

@@ -174,7 +174,7 @@ def test_show_prints_the_view_whole_items_and_json(data: Path) -> None:
     assert said("show", "--data", data, *BOARD).startswith("board demo · seq ")
     whole = said("show", "--data", data, *BOARD, "H-3", "999")
     assert "H-3@1 HYPOTHESIS by NumericalAlgorithms_Expert" in whole
-    assert "archived: seq" in whole
+    assert re.search(r"^archived \d+[smhd] ago: ", whole, re.MULTILINE)
     assert "not found: 999" in whole
     item = json.loads(said("show", "--data", data, *BOARD, "--json", "H-3"))["items"][0]
     assert item["text"] == load_session(examples()[LOG]).posts[2].text
@@ -215,9 +215,7 @@ def test_query_lists_by_type_zone_and_words(data: Path) -> None:
 
 def test_archive_finds_what_was_pruned_and_says_why_it_left(data: Path) -> None:
     told = said("archive", "--data", data, *BOARD, "derivative of the function")
-    assert re.search(r"\(left, seq \d+ pass \d+ step \d: (log analysed|importance \d)", told), (
-        "as the passes came during the replay"
-    )
+    assert re.search(r"\(left: (log analysed|importance \d)", told), "as the passes came during the replay"
     found = json.loads(said("archive", "--data", data, *BOARD, "--json", "newton derivative"))
     assert found["mode"] == "hybrid"
     assert "H-3" in [item["id"] for item in found["items"]]

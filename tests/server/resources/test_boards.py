@@ -214,8 +214,8 @@ async def test_an_item_is_found_by_number_and_by_version_with_why_it_left(board:
     assert "> one" in await alice.resource("board://main/items/F-1@1")
     facts = await alice.facts("board://main/items/F-1.json")
     assert (facts["zone"], facts["protected"]) == ("archive", None)
-    assert facts["left"] == "seq 5: superseded by F-2"
-    assert "archived: " in await alice.resource("board://main/items/F-1")
+    assert facts["left"] == "superseded by F-2"
+    assert "\narchived 0s ago: superseded by F-2\n" in await alice.resource("board://main/items/F-1")
 
 
 async def test_events_go_on_after_a_sequence(board: Any) -> None:

@@ -292,7 +292,7 @@ async def test_one_call_searches_archive_and_board_and_says_where_and_how(board:
     said = await bob.say("query_archive", text="coolant valve sticks")
     first, second, third = said.splitlines()[:3]
     assert first.startswith(f"{old} ")
-    assert first.endswith("; 3 of 3 words)")
+    assert first.endswith("(3 of 3 words)")
     assert second == "on the board:"
     assert third.startswith(f"{live} ")
     given = await bob.do("query_archive", text="coolant valve sticks")
@@ -338,3 +338,80 @@ async def test_the_archive_is_searched_by_tags_as_the_board_is(board: Any) -> No
     assert await found(any_tags=["b"], no_tags=["a"]) == {ids[1]}
     listed = (await alice.do("query_archive", no_tags=["b"]))["items"]
     assert {i["id"] for i in listed} == {ids[0], ids[3]}
+
+
+async def test_query_gives_the_newest_of_each_tag_in_one_call(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    for day, value in ((1, 210), (2, 480)):
+        for service in ("orders", "billing"):
+            await alice.post(f"day {day}: {service} p95 {value} ms", tags=[service, "latency"])
+    newest = [i["id"] for i in (await bob.do("query", tags=["latency"], latest="tag"))["items"]]
+    assert newest == ["F-4", "F-3"]
+    await alice.post("Measured anew elsewhere.", edges={"supersedes": ["F-4"]})
+    assert (await alice.item("F-4"))["zone"] == "archive"
+    again = await bob.say("query", tags=["latency"], latest="tag")
+    assert [line.split()[0] for line in again.splitlines()[:2]] == ["F-4", "F-3"], (
+        "the archive counts as well"
+    )
+    assert "'tag'" in (await bob.fail("query", latest="day"))["message"]
+
+
+async def test_query_and_query_archive_take_the_same_filters(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    done = (await alice.post("Cobalt in the glaze", key="kiln:glaze", status="RESOLVED"))["id"]
+    old = (await alice.post("Cobalt in the clay", key="clay:1"))["id"]
+    live = (await alice.post("Cobalt on the board", key="kiln:board"))["id"]
+    await alice.post("x", edges={"supersedes": [done, old]})
+
+    async def found(**given: Any) -> tuple[set[str], set[str]]:
+        told = await bob.do("query_archive", text="cobalt", **given)
+        return {i["id"] for i in told["items"]}, {i["id"] for i in told["live"]}
+
+    for _ in range(2):
+        assert await found() == ({done, old}, {live})
+        assert await found(zone="all") == ({done, old}, {live})
+        assert await found(zone="archive") == ({done, old}, set())
+        assert await found(zone="working") == ({live}, set())
+        assert await found(key="kiln:*") == ({done}, {live})
+        assert await found(status="RESOLVED") == ({done}, set())
+        while not await board.opened.archive.drain():
+            pass
+    text = await bob.say("query_archive", text="zirconium", zone="working")
+    assert text.startswith("nothing on the board has half of these words\n")
+
+
+async def test_lines_say_what_became_of_an_item(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    answered = (await alice.post("Who owns the osmium certificate?", "QUESTION"))["id"]
+    open_ = (await alice.post("Who pays for osmium?", "QUESTION"))["id"]
+    answer = (await bob.post("Cleo does.", "ANSWER", edges={"replies_to": [answered]}))["id"]
+    fallen = (await alice.post("Osmium floats on water", "HYPOTHESIS"))["id"]
+    critique = (await bob.post("It is the densest element.", "CRITIQUE", edges={"critiques": [fallen]}))["id"]
+    await alice.post("True.", "REPLY", edges={"replies_to": [critique]})
+    await alice.do("debate", op="concede", id=fallen)
+    lines = {
+        line.split()[0]: line for line in (await bob.say("query", text="osmium", zone="all")).splitlines()
+    }
+    assert f"{answered} question (answered by {answer}) by alice" in lines[answered]
+    assert f"{open_} question (unanswered) by alice" in lines[open_]
+    assert f"{fallen} hypothesis INVALIDATED (fell in a debate) by alice" in lines[fallen]
+
+
+async def test_a_hit_names_the_neighbour_by_which_it_was_found(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    asked = (await alice.post("Did the backup of the zirconium database run?", "QUESTION"))["id"]
+    said = (await bob.post("No, it stopped half way.", "ANSWER", edges={"replies_to": [asked]}))["id"]
+    secret = (await bob.post("I stopped it.", "REPLY", edges={"replies_to": [asked]}, visibility="private"))[
+        "id"
+    ]
+    await alice.post("x", edges={"supersedes": [asked]})
+    await bob.post("y", edges={"supersedes": [said]})
+    await bob.post("z", edges={"supersedes": [secret]}, visibility="private")
+    for _ in range(2):
+        lines = (await alice.say("query_archive", text="zirconium backup")).splitlines()
+        assert lines[0].startswith(f"{asked} ")
+        assert lines[0].endswith("(2 of 2 words)")
+        assert lines[1].startswith(f"{said} ")
+        assert lines[1].endswith(f"(neighbour of {asked})")
+        while not await board.opened.archive.drain():
+            pass

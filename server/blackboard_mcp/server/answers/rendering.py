@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.answers import (
     Posted,
     Subscription,
 )
-from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core, PassStep
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
 from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
@@ -297,7 +297,7 @@ class Rendering:
                 continue
             if item.number in reading.left:
                 left_by = reading.left[item.number]
-                head += f"\narchived: {self.why(left_by)}"
+                head += f"\narchived {relative_age(left_by.at, now)} ago: {self.why(left_by)}"
                 if left_by.event is not EventType.ITEM_DELETED:
                     head += f"\nback with {explanations.restore_call(item)}"
             body = _quoted(item.text)
@@ -404,7 +404,7 @@ class Rendering:
 
     def why(self, event: Event) -> str:
         """Returns why an item left working memory, from the event by which it left."""
-        return explanations.left_words(event)
+        return explanations.left_why(event)
 
     def explained(self, explained: Explained) -> str:
         """Returns explanations of items or of a board, with a footer."""
@@ -420,21 +420,16 @@ class Rendering:
         lines = [FAR] if found.far else []
         for item in found.items:
             shown = replace(item, text=found.excerpts.get(item.number, item.text))
-            line = self.line(shown, now)
-            told = []
-            if item.number in found.left:
-                left = found.left[item.number]
-                told.append(f"left {relative_age(left.at, now)} ago: {explanations.left_why(left)}")
-            if item.number in found.held:
-                there, words = found.held[item.number]
-                otherwise = "by meaning" if found.mode == "hybrid" else "by what stands beside it"
-                told.append(f"{there} of {words} word{'s' * (words != 1)}" if there else otherwise)
-            lines.append(f"{line} ({'; '.join(told)})" if told else line)
+            line = self.line(shown, now, _NEIGHBOUR_WIDTH if found.far else LINE_WIDTH)
+            told = [*_fate(found.left.get(item.number)), *_how_found(found, item.number)]
+            lines.append(f"{line} ({', '.join(told)})" if told else line)
             around = found.neighbours.get(item.number, Around())
             for place, neighbour in (("before", around.before), ("after", around.after)):
                 if neighbour is not None:
                     lines.append(f"  {place} it: {self.line(neighbour, now, _NEIGHBOUR_WIDTH)}")
-        if not found.items:
+        if not found.items and found.zone is Zone.WORKING:
+            lines.append("nothing on the board has half of these words")
+        elif not found.items:
             nor = ", nor has anything on the board half of these words" if found.live == () else ""
             lines.append(f"nothing in the archive matches{nor}")
         elif restored:
@@ -691,6 +686,27 @@ def _quoted(text: str) -> str:
     lines = quoted(text)
     alone = len(lines) == 1 and not lines[0].startswith(QUOTE)
     return QUOTE + lines[0] if alone else "\n".join(lines)
+
+
+def _fate(left: Event | None) -> list[str]:
+    """Returns why an item left if that tells something of it that its line does not; at most one clause."""
+    if (
+        left is None
+        or left.event is EventType.ITEM_SUPERSEDED
+        or left.data.get("step") == PassStep.IMPORTANCE.number
+    ):
+        return []
+    return [explanations.left_why(left)]
+
+
+def _how_found(found: SearchResult, number: int) -> list[str]:
+    """Returns how a hit was found: `2 of 3 words`, `neighbour of F-12` or `by meaning`; empty if not by words."""
+    if number not in found.held:
+        return []
+    there, words = found.held[number]
+    told = [f"{there} of {words} word{'s' * (words != 1)}"] if there else []
+    told += [f"neighbour of {found.beside[number]}"] if number in found.beside else []
+    return told or ["by meaning" if found.mode == "hybrid" else "by words of its thread"]
 
 
 def _nothing(asked: ItemQuery | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from blackboard_mcp.protocols.board import AgentInfo
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.filters import Latest
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, Status, Visibility
 from blackboard_mcp.protocols.literals import (
     EdgeName,
@@ -288,13 +289,15 @@ class Items(Calls):
         zone: ZoneName | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
+        latest: Latest | None = None,
         page: int = PAGE,
     ) -> Query:
         """Returns items that match all conditions, newest first: `async for item in board.query(tags=["db"])`.
 
         `text` means that every word of it occurs in the item. `key` is a glob: `*` matches within a segment,
-        `**` across segments. `zone` is `working` (the default), `archive` or `all`. `page` (1 to 200) is the
-        number of items requested at a time.
+        `**` across segments. `zone` is `working` (the default), `archive` or `all`. `latest` keeps the newest item
+        of each tag (apart from `tags`; with `any_tags` only of these), key, author or thread, in all zones unless
+        `zone` is given. `page` (1 to 200) is the number of items requested at a time.
         """
         given = {
             "text": text,
@@ -309,6 +312,7 @@ class Items(Calls):
             "zone": _word(zone),
             "after": None if after is None else after.isoformat(),
             "before": None if before is None else before.isoformat(),
+            "latest": latest,
             "limit": page,
         }
 
@@ -330,14 +334,18 @@ class Items(Calls):
         limit: int = 10,
         any_tags: Sequence[str] | None = None,
         no_tags: Sequence[str] | None = None,
+        key: str | None = None,
+        status: StatusName | Status | None = None,
+        zone: ZoneName | None = None,
         neighbours: bool = False,
         restore: bool = False,
     ) -> SearchAnswer:
         """Returns archived items, best match first, by meaning and words; without `text`, newest first.
 
         With `text`, `live` of the answer are items on the board that hold half of its words, unless `restore`
-        is asked for. `limit` is 1 to 100. `neighbours` adds the items before and after each hit in its thread.
-        `restore` brings the hits back to working memory. `mode` of the answer says which kind of search found them.
+        or the zone `archive` is asked for. The zone `working` searches the board alone. `limit` is 1 to 100.
+        `neighbours` adds the items before and after each hit in its thread. `restore` brings the hits back to
+        working memory. `mode` of the answer says which kind of search found them.
         """
         given = {
             "text": text,
@@ -350,6 +358,9 @@ class Items(Calls):
             "limit": limit,
             "any_tags": _listed(any_tags),
             "no_tags": _listed(no_tags),
+            "key": key,
+            "status": _word(status),
+            "zone": _word(zone),
             "neighbours": neighbours or None,
             "restore": restore or None,
         }

@@ -155,7 +155,7 @@ def found(answer: SearchAnswer, given: Given) -> None:
     """Prints archived items on a line each, with the reason why each left, and its neighbours below."""
     for item in answer.items:
         left = answer.left.get(item.id)
-        line(*_line(item, answer.excerpts.get(item.id)), f" (left, {left})" if left else "")
+        line(*_line(item, answer.excerpts.get(item.id)), f" (left: {left})" if left else "")
         for near in answer.neighbours:
             if near.of == item.id:
                 line(f"  {near.place} it: ", *_line(near.item))

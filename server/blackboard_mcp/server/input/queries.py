@@ -6,7 +6,7 @@ import unicodedata
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.filters import ItemQuery, Latest
 from blackboard_mcp.protocols.items import DELETED, ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
 
@@ -37,6 +37,7 @@ def item_query(
     no_tags: list[str] | None,
     after: str | None,
     before: str | None,
+    latest: Latest | None = None,
 ) -> ItemQuery:
     """Returns the store's query for the arguments of the tool `query`; instants are ISO 8601 texts.
 
@@ -55,13 +56,19 @@ def item_query(
         author=composed(author),
         statuses=() if status in (None, DELETED) else (Status(status),),
         thread=None if thread is None else parse_ref(thread).number,
-        zone=None if zone == "all" or status == DELETED else Zone(zone or "working"),
+        zone=_zone(zone or ("all" if status == DELETED or latest is not None else "working")),
         after=instant(after, "after"),
         before=instant(before, "before"),
         limit=limit or QUERY_PAGE,
         cursor=None if cursor is None else int(cursor),
         deleted=status == DELETED,
+        latest=latest,
     )
+
+
+def _zone(name: str) -> Zone | None:
+    """Returns the zone of that name, `None` for all."""
+    return None if name == "all" else Zone(name)
 
 
 def archive_query(
@@ -76,13 +83,20 @@ def archive_query(
     thread: str | None,
     any_tags: list[str] | None = None,
     no_tags: list[str] | None = None,
+    key: str | None = None,
+    status: str | None = None,
+    zone: str | None = None,
 ) -> tuple[ArchiveQuery, ItemQuery]:
     """Returns the queries of `query_archive` for the index and for the store; the index query's board is left
-    empty.
+    empty. The zone of the second is searched: by default all for a text, else the archive.
 
     Raises:
         InvalidInput: an argument is not valid.
     """
+    if status == DELETED:
+        raise InvalidInput(
+            'The archive\'s search finds no deleted items: query(status="DELETED") lists them.'
+        )
     since, until = instant(after, "after"), instant(before, "before")
     kinds = () if type is None else (ItemType(type),)
     number = None if thread is None else parse_ref(thread).number
@@ -103,9 +117,11 @@ def archive_query(
         tags=tuple(tags or ()),
         author=composed(author),
         thread=number,
+        key=None if key is None else check_glob(key),
+        statuses=() if status is None else (Status(status),),
         any_tags=tuple(any_tags or ()),
         no_tags=tuple(no_tags or ()),
-        zone=Zone.ARCHIVE,
+        zone=_zone(zone or ("all" if text else "archive")),
         after=since,
         before=until,
         limit=limit or HITS,

@@ -225,10 +225,10 @@ def head(item: Item, now: datetime | None = None) -> str:
     """Returns the words before an item's text, such as `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
 
     Items with a key show version and key: `F-3@2 fact key plan/db …`. A status other than ACTIVE comes next,
-    then in brackets what replaced or refuted the item. After the importance stands how many owners support
-    and oppose it (`+2 −1`). At the end stand open claims against the item, and retracted items that it rests
-    on. A deleted item shows only who deleted it and as which version, or by whose decision it was forgotten.
-    Without `now` the age is left out.
+    then in brackets what replaced or refuted the item, that it fell, or what answers a question. After the
+    importance stands how many owners support and oppose it (`+2 −1`). At the end stand open claims against the
+    item, and retracted items that it rests on. A deleted item shows only who deleted it and as which version, or
+    by whose decision it was forgotten. Without `now` the age is left out.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
 
@@ -251,6 +251,10 @@ def description(item: Item, now: datetime | None = None) -> str:
     if item.gave_way_to and item.status is Status.INVALIDATED:
         told = ended(item)
         parts.append(told if item.outcome == Outcome.AMENDED else f"({told})")
+    elif item.outcome == Outcome.FALLS and item.status is Status.INVALIDATED:
+        parts.append("(fell in a debate)")
+    if item.answered_by is not None and item.status is Status.ACTIVE:
+        parts.append(f"(answered by {item.answered_by})" if item.answered_by else "(unanswered)")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
     if item.visibility is not Visibility.BOARD:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.filters import Latest
 from blackboard_mcp.protocols.items import MAX_BATCH, Zone
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.late_models import version_wire, wire
@@ -84,6 +85,7 @@ WaitSeconds = Annotated[float, Field(ge=0), WithJsonSchema({"type": "number", "m
 error.
 """
 EventsPage = Annotated[int, Field(ge=1, le=200, json_schema_extra={UNLISTED: True})]
+_OtherStatus = Annotated[StatusName, WithJsonSchema({"type": "string", "maxLength": 11, UNLISTED: True})]
 _OTHER = Field(json_schema_extra={UNLISTED: True})
 """Mark for arguments that programs give or another tool also takes; they are left out of the published
 schema.
@@ -134,8 +136,8 @@ class CoreTools:
             name="query",
             title="List items",
             description=(
-                "List items with all words of text, newest first (also by any_tags, no_tags). zone=all: pruned ones "
-                "too. key: glob, ** crosses segments."
+                "List items with all words of text, newest first (also any_tags, no_tags; latest=tag: newest of each). "
+                "zone=all: pruned too. key: glob, ** crosses segments."
             ),
             needs=TOOLS["query"],
             read_only=True,
@@ -147,7 +149,7 @@ class CoreTools:
             name="query_archive",
             title="Search the archive",
             description=(
-                "Search what was pruned by meaning and words (also by tags, author, thread, after, before). "
+                "Search the archive by meaning and words, and the board (filters: as query; neighbours). "
                 "restore=true brings it back."
             ),
             needs=TOOLS["query_archive"],
@@ -337,9 +339,10 @@ class CoreTools:
         no_tags: Annotated[Tags, _OTHER] | None = None,
         after: Instant | None = None,
         before: Instant | None = None,
+        latest: Annotated[Latest, _OTHER] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
-        """Lists items that match all given arguments."""
+        """Lists items that match all given arguments; with `latest`, those that are the newest of a group."""
         wanted = item_query(
             text=text,
             type=type,
@@ -355,6 +358,7 @@ class CoreTools:
             no_tags=no_tags,
             after=after,
             before=before,
+            latest=latest,
         )
         page = await self._board.query(caller.agent, board, wanted)
         archived = None
@@ -387,6 +391,9 @@ class CoreTools:
         neighbours: Annotated[bool, _OTHER] = False,
         any_tags: Annotated[Tags, _OTHER] | None = None,
         no_tags: Annotated[Tags, _OTHER] | None = None,
+        key: Annotated[str, Field(max_length=MAX_KEY), _OTHER] | None = None,
+        status: _OtherStatus | None = None,
+        zone: Annotated[ZoneName, _OTHER] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         """Searches the archive, and with `restore` moves the found items back to working memory."""
@@ -401,6 +408,9 @@ class CoreTools:
             thread=thread,
             any_tags=any_tags,
             no_tags=no_tags,
+            key=key,
+            status=status,
+            zone=zone,
         )
         found, waiting, seq = await self._board.search(
             caller.agent,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from blackboard_mcp.protocols.access import Action, Trust
 from blackboard_mcp.protocols.answers import (
@@ -39,6 +39,7 @@ from blackboard_mcp.protocols.items import (
     Draft,
     Item,
     ItemType,
+    Zone,
     parse_ref,
 )
 from blackboard_mcp.protocols.literals import OutcomeName
@@ -77,7 +78,14 @@ from .kept_views import KeptViews, asked_for
 from .last_seen import Looks, ShownRules
 from .reading import ItemReader, Reading, check_explained
 from .redaction import readable
-from .searching import ArchiveSearch, SearchResult, search, with_live, with_neighbours
+from .searching import (
+    ArchiveSearch,
+    SearchResult,
+    search,
+    search_board,
+    with_live,
+    with_neighbours,
+)
 
 VIEW_BUDGET = 1_500
 _END = 1 << 62
@@ -589,17 +597,25 @@ class Blackboard:
         name = await self.board_of(board, agent)
         named = replace(query, board=name)
         once = None
+        if restore and words.zone is Zone.WORKING:
+            raise InvalidInput(
+                "restore brings back what the archive has; zone=working searches only the board. "
+                "Nothing was changed."
+            )
         if restore:
             # The key stands for the query, because the archive answers differently once the items have left it.
             asked = asdict(replace(query, board="")) | {"neighbours": neighbours}
-            asked |= {name: list(tags) for name, tags in _other_tags(words).items() if tags}
+            asked |= {name: value for name, value in _other_filters(words).items() if value}
             once = once_of(once_key, "restore", **asked)
         if once is not None and await self.store.recall(name, agent, once) is not None:
             return await self._restored_before(agent, name, once, neighbours=neighbours)
-        found = await search(self.store, self.archive, agent, named, words)
+        if words.zone is Zone.WORKING:
+            found = await search_board(self.store, name, agent, words)
+        else:
+            found = await search(self.store, self.archive, agent, named, words)
         if neighbours:
             found = await with_neighbours(self.store, name, agent, found)
-        if not restore:
+        if not restore and words.zone is None:
             found = await with_live(self.store, name, agent, words, found)
         look = self.looks.of(name, agent)
         if restore and (found.items or once is not None):
@@ -677,5 +693,11 @@ def _may_be_found_again(fields: PostFields) -> bool:
     return kind in FINDINGS and fields.key is None and 0 < len(fields.text or "") <= MAX_FINDING
 
 
-def _other_tags(words: ItemQuery) -> dict[str, tuple[str, ...]]:
-    return {"any_tags": words.any_tags, "no_tags": words.no_tags}
+def _other_filters(words: ItemQuery) -> dict[str, Any]:
+    """Returns the filters that the index does not know."""
+    return {
+        "any_tags": list(words.any_tags),
+        "no_tags": list(words.no_tags),
+        "key": words.key,
+        "statuses": list(words.statuses),
+    }

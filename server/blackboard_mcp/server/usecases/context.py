@@ -86,6 +86,7 @@ class Contexts:
                 before=None,
                 limit=_HITS,
                 thread=None,
+                zone="archive",
             )
             found, _, _ = await self._board.search(agent, name, index, words, restore=False)
             if not found.notice:

@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
+from blackboard_mcp.protocols.keys import compile_glob
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
@@ -20,9 +21,7 @@ from ..text.snippets import excerpt, held_words
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """Notice of an answer without the index."""
-FAR = (
-    "Nothing matches closely: none of these has half of the words, they are only the nearest in the archive."
-)
+FAR = "nothing close: no item has half of the words; nearest:"
 """Notice of an answer that may have nothing to do with the query."""
 
 _IDS = re.compile(
@@ -71,6 +70,8 @@ class SearchResult:
 
     `held` says how many of the query's words each item and its author's name hold, of how many, by item number.
     `live` are items on the board that hold half of them, the best few; `None` if the board was not searched.
+    `beside` is the id of the item next to a hit in its thread by which it was found, by the hit's number. `zone` is
+    where it was searched, `None` for everywhere.
     `excerpts` are the parts of long texts that match the query, by item number. `neighbours` are the items
     around each hit in its thread, by the hit's number, where they were asked for.
     """
@@ -85,6 +86,8 @@ class SearchResult:
     far: bool = False
     held: dict[int, tuple[int, int]] = field(default_factory=dict)
     live: tuple[Item, ...] | None = None
+    beside: dict[int, str] = field(default_factory=dict)
+    zone: Zone | None = None
 
 
 async def search(
@@ -96,7 +99,7 @@ async def search(
     Without text it lists, newest first. Ids alone find those items and no others. When the index cannot
     answer, the store is searched by words, and the notice says so.
     """
-    board, limit = query.board, query.limit
+    board, limit, words = query.board, query.limit, replace(words, zone=Zone.ARCHIVE)
     if query.thread is not None:
         # The caller may name any item of a thread, but the index knows the thread by its first item.
         named = await store.read(board, agent, [Ref(query.thread)], [])
@@ -116,6 +119,7 @@ async def search(
     notice = ""
     query = replace(query, viewer=(await store.viewers(board, [agent]))[agent])
     starts: dict[int, int] = {}
+    lenders: dict[int, int] = {}
     try:
         depth = min(limit * _DEPTH, _DEEPEST)
         known = {item.number for item in exact}
@@ -128,6 +132,7 @@ async def search(
             depth = min(depth * _DEPTH, _DEEPEST)  # others' private items must not crowd out visible ones
         mode, notice = str(answer.mode), answer.notice
         starts = {hit.number: hit.start for hit in answer.hits}
+        lenders = {hit.number: hit.beside for hit in answer.hits if hit.beside}
         if len(items) < limit and len(answer.hits) >= depth:
             page = await store.query(board, agent, words)
             known |= {item.number for item in items}
@@ -148,7 +153,10 @@ async def search(
     held, excerpts = await in_thread(looked_into) if long else looked_into()
     far = bool(items) and not exact and bool(held) and not any(map(_is_half, held.values()))
     found = await _with_reasons(store, board, agent, items, mode, notice, 0)
-    return replace(found, excerpts=excerpts, far=far, held=held)
+    beside = await _named(
+        store, board, agent, {i.number: lenders[i.number] for i in items if i.number in lenders}
+    )
+    return replace(found, excerpts=excerpts, far=far, held=held, beside=beside)
 
 
 def _held(item: Item, query: str, start: int = 0) -> tuple[int, int] | None:
@@ -161,13 +169,43 @@ def _is_half(held: tuple[int, int]) -> bool:
     return 2 * held[0] >= held[1]
 
 
+async def _named(store: BoardStore, board: str, agent: str, lenders: dict[int, int]) -> dict[int, str]:
+    """Returns the same map with ids instead of the numbers that it maps to, as far as the agent may see them."""
+    if not lenders:
+        return {}
+    read = await store.read(board, agent, [Ref(n) for n in sorted(set(lenders.values()))], [])
+    ids = {item.number: item.id for item in read.items}
+    return {hit: ids[lender] for hit, lender in lenders.items() if lender in ids}
+
+
 async def with_live(
     store: BoardStore, board: str, agent: str, words: ItemQuery, found: SearchResult
 ) -> SearchResult:
     """Returns the result with the items on the board that hold at least half of the words of the query."""
     if not words.text or found.mode == "exact" or held_words("", words.text) is None:
         return found
-    text, live = words.text, list[Item]()
+    close = await _close(store, board, agent, words)
+    return replace(found, live=tuple(item for _, item in close[:_LIVE]))
+
+
+async def search_board(store: BoardStore, board: str, agent: str, words: ItemQuery) -> SearchResult:
+    """Returns the items on the board that match `words` and hold at least half of its text; without text it lists."""
+    if not words.text or held_words("", words.text) is None:
+        page = await store.query(board, agent, words)
+        return SearchResult(
+            page.items, "listing" if not words.text else "lexical", "", {}, 0, zone=Zone.WORKING
+        )
+    close = (await _close(store, board, agent, words))[: words.limit]
+    held = {item.number: count for count, item in close}
+    items = tuple(item for _, item in close)
+    return SearchResult(items, "lexical", "", {}, 0, held=held, zone=Zone.WORKING)
+
+
+async def _close(
+    store: BoardStore, board: str, agent: str, words: ItemQuery
+) -> list[tuple[tuple[int, int], Item]]:
+    """Returns the live items that hold at least half of the words, and how many of how many; the best first."""
+    text, live = words.text or "", list[Item]()
     wanted = replace(words, text=None, zone=Zone.WORKING, limit=_PAGE)
     for _ in range(_PAGES):
         page = await store.query(board, agent, wanted)
@@ -176,12 +214,12 @@ async def with_live(
             break
         wanted = replace(wanted, cursor=page.cursor)
 
-    def close() -> tuple[Item, ...]:
-        counts = ((item, _held(item, text) or (0, 1)) for item in live)
-        half = [(count[0], item) for item, count in counts if _is_half(count)]
-        return tuple(item for _, item in sorted(half, key=lambda one: (-one[0], -one[1].number))[:_LIVE])
+    def close() -> list[tuple[tuple[int, int], Item]]:
+        counts = ((_held(item, text) or (0, 1), item) for item in live)
+        half = [one for one in counts if _is_half(one[0])]
+        return sorted(half, key=lambda one: (-one[0][0], -one[1].number))
 
-    return replace(found, live=await in_thread(close))
+    return await in_thread(close)
 
 
 async def with_neighbours(store: BoardStore, board: str, agent: str, found: SearchResult) -> SearchResult:
@@ -215,7 +253,7 @@ def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.Sear
         items=[wire.wire_item(item) for item in found.items],
         seq=seq,
         mode=found.mode,
-        notice=f"{FAR} {found.notice}".strip() if found.far else found.notice,
+        notice=f"{FAR.removesuffix('; nearest:')}. {found.notice}".strip() if found.far else found.notice,
         left={ids[number]: why for number, why in left.items() if number in ids},
         excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
         neighbours=neighbours,
@@ -276,6 +314,8 @@ def _fits(item: Item, query: ArchiveQuery, words: ItemQuery) -> bool:
     tags = set(item.tags)
     return (
         not tags & set(words.no_tags)
+        and (words.key is None or (item.key is not None and compile_glob(words.key).matches(item.key)))
+        and (not words.statuses or item.status in words.statuses)
         and (not words.any_tags or bool(tags & set(words.any_tags)))
         and (not query.types or str(item.type) in query.types)
         and set(query.tags) <= set(item.tags)

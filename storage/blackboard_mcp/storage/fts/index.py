@@ -208,7 +208,7 @@ class FtsArchiveIndex:
                 ]
         found += candidates(documents, query, bm25, cuts, {}, depth)
         scored = fuse(found, bm25.weights, depth=depth)
-        hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
+        hits = tuple(ArchiveHit(s.number, s.score, s.start, s.beside) for s in scored[: query.limit])
         return ArchiveAnswer(hits, "lexical", f"{NO_LANCE} {not_indexed(documents, waiting)}".strip(), life)
 
 

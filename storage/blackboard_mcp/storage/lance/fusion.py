@@ -89,11 +89,15 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A document's score, and the offset of the window that earned most of it."""
+    """A document's score, and the offset of the window that earned most of it.
+
+    `beside` is the number of the document next to it that lent it more than its own score; 0 if none did.
+    """
 
     number: int
     score: float
     start: int = 0
+    beside: int = 0
 
 
 class Bm25:
@@ -153,19 +157,23 @@ def fuse(
         ]
         starts[c.number] = -max(each)[1] if score > 0 else 0
 
-    gained = _gained(candidates, base, list(weights.values()), shares)
-    scored = [Scored(n, round(s + gained[n], 6), starts[n]) for n, s in base.items()]
+    gained, lenders = _gained(candidates, base, list(weights.values()), shares)
+    scored = [Scored(n, round(s + gained[n], 6), starts[n], lenders.get(n, 0)) for n, s in base.items()]
     return sorted((hit for hit in scored if hit.score > 0), key=lambda hit: (-hit.score, hit.number))
 
 
 def _gained(
     candidates: Sequence[FusionCandidate], base: Mapping[int, float], weights: Sequence[float], shares: Shares
-) -> dict[int, float]:
-    """Returns what each document gains from its neighbours in the thread, and from words of the rest of it."""
+) -> tuple[dict[int, float], dict[int, int]]:
+    """Returns what each document gains from its neighbours in the thread, and from words of the rest of it.
+
+    The second map has the neighbour of each document that gains more from it than its own score.
+    """
     threads: dict[int, list[FusionCandidate]] = {}
     for c in sorted(candidates, key=lambda c: c.number):
         threads.setdefault(c.thread, []).append(c)
     gained = dict.fromkeys(base, 0.0)
+    lenders: dict[int, int] = {}
     worth: dict[int, float] = {}
 
     def worth_of(bits: int) -> float:
@@ -180,15 +188,19 @@ def _gained(
             continue
         for before, after in pairwise(members):
             forward = shares.question if before.asks else shares.forward
-            gained[after.number] = max(gained[after.number], forward * base[before.number])
-            gained[before.number] = max(gained[before.number], shares.back * base[after.number])
+            for lender, other, share in ((before, after, forward), (after, before, shares.back)):
+                lent = share * base[lender.number]
+                if lent > gained[other.number]:
+                    gained[other.number] = lent
+                    if lent > base[other.number]:
+                        lenders[other.number] = lender.number
         whole = 0
         for c in members:
             whole |= said[c.number]
         for c in members:
             if base[c.number] > 0:
                 gained[c.number] += shares.thread * worth_of(whole & ~said[c.number]) / most
-    return gained
+    return gained, lenders
 
 
 def _bits(candidate: FusionCandidate) -> int:

@@ -434,7 +434,7 @@ class LanceArchiveIndex:
         scored = fuse(
             found, bm25.weights, depth=depth, vector_weight=self._vector_weight, shares=self._shares
         )
-        hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
+        hits = tuple(ArchiveHit(s.number, s.score, s.start, s.beside) for s in scored[: query.limit])
         return ArchiveAnswer(hits, mode, notice, life)
 
     def _query_vector(self, embedder: Embedder, text: str, corpus: Corpus) -> Any | None:

@@ -334,6 +334,7 @@ class ItemRow:
         outcome: str = "",
         successions: Sequence[tuple[str, str]] = (),
         forgotten: Forgotten | None = None,
+        answered_by: str | None = None,
     ) -> Item:
         """Returns the item as callers get it; the arguments are what its row does not hold.
 
@@ -388,6 +389,7 @@ class ItemRow:
             agreement=agreement,
             adopted_in=adopted_in,
             forgotten=forgotten,
+            answered_by=answered_by,
         )
         made.__class__ = Item
         return made

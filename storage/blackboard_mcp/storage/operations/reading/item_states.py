@@ -24,8 +24,12 @@ from ..leaving import retention
 from ..ledger.rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 
-def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
+def values(
+    board: BoardRow, rows: Iterable[ItemRow], agent: str, *, answers: bool = False
+) -> Steps[list[Item]]:
     """Returns items with their edges, debates, supporters, opponents and retraction notices, in the order of `rows`.
+
+    With `answers`, questions have `answered_by`.
 
     Raises:
         StoreDamaged: the text of one differs from what was posted. A wrong text is never shown.
@@ -73,7 +77,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     relied = yield from trust.trusts(board.no, [row.number for row in listed])
     asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
     forgotten = yield from retention.told(board.no, listed)
-    said = yield from _claims(board.no, listed, leaving, arriving, agent)
+    said = yield from _claims(board.no, listed, leaving, arriving, agent, answers=answers)
     return [
         row.value(
             board.id,
@@ -93,6 +97,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             outcomes.get(row.number, ("", 0))[0],
             successions.get(row.number, ()),
             forgotten.get((row.number, row.version)),
+            said.answered.get(row.number),
         )
         for row in listed
     ]
@@ -106,6 +111,7 @@ class _Said:
     former: dict[int, int]
     undecided: set[int]
     adopted: dict[int, str]
+    answered: dict[int, str]
 
 
 def _claims(
@@ -114,13 +120,15 @@ def _claims(
     leaving: Mapping[int, Sequence[Cited]],
     arriving: Mapping[int, Sequence[Cited]],
     agent: str,
+    *,
+    answers: bool,
 ) -> Steps[_Said]:
     """Returns the claims on the items and their effects; asks only if an edge or a type makes one possible."""
 
     def touched(edges: Mapping[int, Sequence[Cited]], *kinds: EdgeKind) -> list[int]:
         return [r.number for r in rows if any(edge.kind in kinds for edge, _ in edges.get(r.number, ()))]
 
-    said = _Said({}, {}, set(), {})
+    said = _Said({}, {}, set(), {}, {})
     if decisions := [row.number for row in rows if row.type == ItemType.DECISION]:
         said.undecided = yield from claims.undecided(no, numbers(decisions))
     if about := touched(arriving, EdgeKind.SUPERSEDES, EdgeKind.REFUTES):
@@ -130,6 +138,11 @@ def _claims(
     replies = {row.number for row in rows if row.type == ItemType.REPLY}
     if taken := replies.intersection(touched(arriving, EdgeKind.DERIVED_FROM)):
         said.adopted = yield from claims.adopted(no, numbers(taken), agent)
+    questions = {row.number for row in rows if answers and row.type == ItemType.QUESTION}
+    said.answered = dict.fromkeys(questions, "")
+    if replied := questions.intersection(touched(arriving, EdgeKind.REPLIES_TO)):
+        for target, source, type_ in (yield sql("answers_to"), (no, numbers(replied), agent)):
+            said.answered[target] = item_id(type_, source)
     return said
 
 

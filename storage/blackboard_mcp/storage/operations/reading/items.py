@@ -64,7 +64,8 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, lo
             missing.append(name)
         else:
             rows.append(item)
-    items = yield from values(row, rows, agent)
+    archived = any(item.zone == Zone.ARCHIVE for item in rows)
+    items = yield from values(row, rows, agent, answers=archived)
     waiting = yield from attention(row.no, agent, look)
     return Found(tuple(items), tuple(missing), row.seq, waiting)
 
@@ -115,13 +116,16 @@ _SCAN = 500
 
 
 def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[Page]:
-    """Returns a page of matching items, newest first. Globs and words are compared row by row, after the SQL."""
+    """Returns a page of matching items, newest first. Globs, words and groups are compared row by row after the SQL."""
     row = yield from get_board(board)
     text, fixed = _where(row.no, agent, wanted)
     words = [_whole(word) for word in (wanted.text or "").split()]
-    before: int | None = wanted.cursor if wanted.cursor is not None else (1 << 62)
+    first = 1 << 62 if wanted.cursor is None else wanted.cursor
+    # The newest of each group may stand on a former page.
+    before: int | None = first if wanted.latest is None else 1 << 62
+    groups: set[Any] = set()
     rows: list[ItemRow] = []
-    batch = wanted.limit + 1 if not words else _SCAN
+    batch = wanted.limit + 1 if not words and wanted.latest is None else _SCAN
     while before is not None and len(rows) <= wanted.limit:
         if wanted.key is not None:
             conditions = globbing.Conditions(text, fixed, wanted.zone)
@@ -138,15 +142,31 @@ def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[
             listed = [ItemRow(*raw) for raw in (yield statement, (*fixed, before, batch))]
             before = listed[-1].number if len(listed) == batch else None
         for item in listed:
-            if not words or _has_words(item, words):
-                rows.append(item)
-                if len(rows) > wanted.limit:
-                    break
+            if words and not _has_words(item, words):
+                continue
+            if wanted.latest is not None:
+                new = _groups(item, wanted) - groups
+                groups |= new
+                if not new or item.number >= first:
+                    continue
+            rows.append(item)
+            if len(rows) > wanted.limit:
+                break
     more = len(rows) > wanted.limit
     rows = rows[: wanted.limit]
-    items = yield from values(row, rows, agent)
+    items = yield from values(row, rows, agent, answers=True)
     waiting = yield from attention(row.no, agent, look)
     return Page(tuple(items), rows[-1].number if more else None, row.seq, waiting)
+
+
+def _groups(item: ItemRow, wanted: ItemQuery) -> set[Any]:
+    """Returns the groups of an item of which the newest is wanted."""
+    if wanted.latest == "tag":
+        tags = set(item.tag_list())
+        return tags & set(wanted.any_tags) if wanted.any_tags else tags - set(wanted.tags)
+    if wanted.latest == "key":
+        return set() if item.key is None else {item.key}
+    return {item.author if wanted.latest == "author" else item.thread}
 
 
 @cache

@@ -116,6 +116,36 @@ class ReadingTests:
             assert len(page.items) == limit
         assert paged == everything == sorted(everything, reverse=True)
 
+    @pytest.mark.parametrize("limit", [1, 2, 200])
+    async def test_the_newest_of_each_tag_key_author_or_thread_is_listed(self, at: Table, limit: int) -> None:
+        old = (await at.post("alice", "orders 4", tags=["p95", "orders"])).number
+        await at.post("alice", "billing 1", tags=["p95", "billing"], key="k:1")
+        both = (await at.post("bob", "orders and billing 7", tags=["p95", "orders", "billing"])).number
+        await at.post("carol", "orders 9, mine alone", tags=["p95", "orders"], private=True)
+        alone = (await at.post("bob", "plain", key="k:2")).number
+        search = (await at.post("alice", "search 3", "REPLY", tags=["search"], replies_to=old)).number
+        await at.gone(both)
+
+        async def newest(agent: str = "alice", **wanted: Any) -> list[int]:
+            found: list[int] = []
+            cursor = None
+            while True:
+                asked = ItemQuery(**{"zone": None, **wanted}, limit=limit, cursor=cursor)
+                page = await at.store.query(at.board, agent, asked)
+                found += [item.number for item in page.items]
+                if (cursor := page.cursor) is None:
+                    return found
+
+        assert await newest(latest="tag") == [search, both]
+        assert await newest(latest="tag", tags=("p95",)) == [both]
+        assert await newest(latest="tag", tags=("p95",), zone=Zone.WORKING) == [2, old]
+        assert await newest(latest="tag", any_tags=("billing", "search")) == [search, both]
+        assert await newest("carol", latest="tag", any_tags=("orders", "billing")) == [4, both]
+        assert await newest(latest="tag", text="billing") == [both]
+        assert await newest(latest="key") == [alone, 2]
+        assert await newest(latest="author") == [search, alone]
+        assert await newest(latest="thread") == [search, alone, both, 2]
+
     async def test_a_query_looks_past_many_items_that_do_not_match(self, at: Table) -> None:
         await at.post("alice", "needle", key="a:b:c")
         for _ in range(7):
