@@ -216,6 +216,8 @@ ACCESS = {
     "change": "title parent lifecycle settings idempotency_key",
     "prune": "tag thread author dry_run",
     "hand_over": "lines",
+    "handler": "key type event agent tags when",
+    "handling": "group workers lease_seconds seconds",
     "handlers": "group workers lease_seconds seconds",
     "models": "model key pattern type",
 }

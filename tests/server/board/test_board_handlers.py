@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.messages.base import Address
 from blackboard_mcp.protocols.messages.critique_exchange import CritiqueExchange
 from blackboard_mcp.protocols.wire import WireEvent
 from blackboard_mcp.server import Board, BoardAccess
-from blackboard_mcp.server.board import ProtocolHandlers
+from blackboard_mcp.server.board import ClaimHandlers, DebateHandlers, ProtocolHandlers, RequestHandlers
 from blackboard_mcp.server.demo.process import environment
 from opening import opened
 from patience import PATIENCE
@@ -105,6 +105,88 @@ async def test_a_class_handles_the_messages_of_its_protocol(kind: str, tmp_path:
             await board.post("{}", key=speaks.key("objection", **parts))
             await so(lambda: len(judge.heard) == 1)
         assert judge.heard[0] == ("objection", parts)
+
+
+@BOTH
+async def test_functions_become_handlers_of_the_board(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path, "core,messages") as board:
+        got: list[str | None] = []
+
+        @board.handler(key="critique:*", type="CRITIQUE")
+        async def reviewed(event: WireEvent) -> None:
+            got.append(event.key)
+
+        with pytest.raises(InvalidInput):
+            board.handler(key="a b")(reviewed)
+        await board.post("a plan", type="PLAN")
+        async with board.handling("reviewers"):
+            await board.post("no", type="CRITIQUE", key="critique:a", edges={"critiques": ["P-1"]})
+            await board.post("no critique", key="critique:b")
+            await so(lambda: got == ["critique:a"])
+        async with board.handling("others", workers=2):
+            await board.post("yes", type="CRITIQUE", key="critique:c", edges={"critiques": ["P-1"]})
+            await so(lambda: got == ["critique:a", "critique:c"])
+
+
+@BOTH
+async def test_classes_handle_requests_debates_and_claims(kind: str, tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Asked(RequestHandlers):
+        async def on_opened(self, event: WireEvent) -> None:
+            heard.append(f"asked {event.item}")
+
+        async def on_cancelled(self, event: WireEvent) -> None:
+            heard.append(f"cancelled {event.item}")
+
+    class Argued(DebateHandlers):
+        async def on_opened(self, event: WireEvent) -> None:
+            heard.append(f"debate of {event.item}")
+
+        async def on_closed(self, event: WireEvent) -> None:
+            heard.append(f"settled {event.item}")
+
+    class Worked(ClaimHandlers):
+        async def on_taken(self, event: WireEvent) -> None:
+            heard.append(f"taken {event.data['task']}")
+
+        async def on_done(self, event: WireEvent) -> None:
+            heard.append(f"done {event.data['task']}")
+
+    class Wrong(ClaimHandlers):
+        async def on_agreed(self, event: WireEvent) -> None:
+            """It is an event of debates."""
+
+    class Empty(RequestHandlers):
+        pass
+
+    with pytest.raises(
+        InvalidInput, match="Wrong has on_agreed; its methods are named on_taken, on_extended"
+    ):
+        Wrong()
+    with pytest.raises(InvalidInput, match="Empty has no method; its methods are named on_opened"):
+        Empty()
+    with pytest.raises(InvalidInput):
+        Argued(colour="red")
+    async with opened(kind, tmp_path, "core,messages,plan") as board:
+        handlers = board.handlers("clerks", workers=1)
+        handlers.add(Asked())
+        handlers.add(Argued(type="FACT"))
+        handlers.add(Worked())
+        async with handlers.running():
+            fact = await board.post("The pump leaks.")
+            log = await board.post("Nobody argues about logs here.", type="LOG")
+            asked = (await board.ask("ben", "Does it?", wait=False)).request.id
+            await board.cancel_request(asked)
+            for item in (log, fact):
+                await board.open_debate(item.id)
+            await board.concede(fact.id)
+            (task,) = (await board.plan([{"title": "Mend it"}])).items
+            taken = await board.claim(seconds=0)
+            await board.settle("done", task.id, "Mended.", lease=taken.lease)
+            await so(lambda: len(heard) >= 6)
+        wanted = [f"asked {asked}", f"cancelled {asked}", f"debate of {fact.id}", f"settled {fact.id}"]
+        assert heard == [*wanted, f"taken {task.id}", f"done {task.id}"]
 
 
 @BOTH

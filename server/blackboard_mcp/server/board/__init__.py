@@ -5,7 +5,7 @@ from __future__ import annotations
 from .blocking import Runner, blocking
 from .client import BoardClient
 from .groups import Worker
-from .handlers import Handlers, ProtocolHandlers
+from .handlers import ClaimHandlers, DebateHandlers, Handlers, ProtocolHandlers, RequestHandlers
 from .hooks import Callback, Hook, OnError
 from .items import Post, Query
 from .local import Board
@@ -19,6 +19,8 @@ __all__ = [
     "BoardAccess",
     "BoardClient",
     "Callback",
+    "ClaimHandlers",
+    "DebateHandlers",
     "Entry",
     "EventQueue",
     "EventStream",
@@ -29,6 +31,7 @@ __all__ = [
     "Post",
     "ProtocolHandlers",
     "Query",
+    "RequestHandlers",
     "Runner",
     "Transaction",
     "Worker",

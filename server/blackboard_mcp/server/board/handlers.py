@@ -80,6 +80,63 @@ class ProtocolHandlers:
             await getattr(self, f"on_{address.kind.replace('-', '_')}")(event, address)
 
 
+class EventHandlers:
+    """The base of `RequestHandlers`, `DebateHandlers` and `ClaimHandlers`: classes whose methods are named by events.
+
+    A subclass of one of them has a method `async on_NAME(self, event)` for each event that it handles. What it is made
+    with (`key`, `type`, `agent`, `tags` of a filter) narrows them all.
+    """
+
+    prefixes: tuple[str, ...]
+    """What the names of its events begin with."""
+
+    def __init__(self, **narrowed: Any) -> None:
+        """Makes the handlers.
+
+        Raises:
+            InvalidInput: a method is named by no event, or there is none, or `narrowed` is no filter.
+        """
+        known = {
+            event.partition(".")[2]: str(event)
+            for event in EventType
+            if event.startswith(self.prefixes) and event not in _ELSEWHERE.get(self.prefixes, ())
+        }
+        named = [name[3:] for name in dir(self) if name.startswith("on_")]
+        if not named or not known.keys() >= set(named):
+            wrong = ", ".join(f"on_{name}" for name in named if name not in known) or "no method"
+            raise InvalidInput(
+                f"{type(self).__name__} has {wrong}; its methods are named {', '.join(f'on_{name}' for name in known)}."
+            )
+        self.filters = {name: {**narrowed, "event": known[name]} for name in named}
+        for filter_ in self.filters.values():
+            parse_event_filter(filter_)
+
+
+class RequestHandlers(EventHandlers):
+    """Handlers of requests between agents: `on_opened`, `on_taken`, `on_released`, `on_answered`, `on_declined` …"""
+
+    prefixes = ("request.",)
+
+
+class DebateHandlers(EventHandlers):
+    """Handlers of debates: `on_opened`, `on_joined`, `on_voted`, `on_pending`, `on_closed`; `on_added` and `on_met` of
+    what is owed in them; `on_asked`, `on_given` and `on_reached` of agreement."""
+
+    prefixes = ("debate.", "obligation.", "agreement.")
+
+
+class ClaimHandlers(EventHandlers):
+    """Handlers of claims on tasks: `on_taken`, `on_done`, `on_failed`, `on_verified`, `on_rejected`, `on_lapsed` …"""
+
+    prefixes = ("claim.",)
+
+
+_ELSEWHERE: Final[dict[tuple[str, ...], tuple[EventType, ...]]] = {
+    ClaimHandlers.prefixes: (EventType.CLAIM_AGREED,)
+}
+"""Events of another subject that begin alike."""
+
+
 class Handlers:
     """Handlers of one consumer group. `BoardAccess.handlers` makes it.
 
@@ -139,15 +196,24 @@ class Handlers:
 
         return added
 
-    def add(self, handlers: ProtocolHandlers, *, when: When | None = None) -> None:
-        """Adds a class of handlers: one for each kind of message that it handles.
+    def add(self, handlers: ProtocolHandlers | EventHandlers, *, when: When | None = None) -> None:
+        """Adds a class of handlers: one for each kind of message, or each event, that it handles.
 
         Raises:
             InvalidInput: there are too many handlers.
         """
+        if isinstance(handlers, EventHandlers):
+            for name, filter_ in handlers.filters.items():
+                method: Handle = getattr(handlers, f"on_{name}")
+                self._add(f"{type(handlers).__name__}.on_{name}", filter_, method, when)
+            return
         for kind in handlers.kinds:
             pattern = handlers.pattern(kind)
             self._add(f"{type(handlers).__name__} {pattern}", {"key": pattern}, handlers.handle, when)
+
+    def take_over(self, others: Handlers) -> None:
+        """Adds the handlers of others."""
+        self._handlers += others._handlers
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

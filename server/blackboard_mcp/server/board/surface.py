@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from blackboard_mcp.protocols.groups import LEASE_SECONDS
 from blackboard_mcp.protocols.items import ItemType
-from blackboard_mcp.protocols.literals import PostTypeName
+from blackboard_mcp.protocols.literals import PostTypeName, TypeName
 
 from .asking import Asks
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
 from .handing_over import HandsOver
-from .handlers import Handlers
+from .handlers import F, Handlers, When
 from .items import Items
 from .models import M, ModelEntries
 from .participants import Participates
@@ -47,6 +48,8 @@ class BoardAccess(
     raises one changed nothing. A cancelled call has applied either as a whole or not at all.
     """
 
+    _collected: Handlers | None = None
+
     def handlers(
         self,
         group: str,
@@ -65,6 +68,44 @@ class BoardAccess(
         """
         given = lease_seconds / 2 if seconds is None else seconds
         return Handlers(self, group, workers=workers, lease_seconds=lease_seconds, seconds=given)
+
+    def handler(
+        self,
+        *,
+        key: str | None = None,
+        type: TypeName | ItemType | None = None,
+        event: str | Sequence[str] | None = None,
+        agent: str | None = None,
+        tags: Sequence[str] = (),
+        when: When | None = None,
+    ) -> Callable[[F], F]:
+        """Makes an async function a handler of the board's: `@board.handler(key="critique:*", type="CRITIQUE")`.
+
+        It gets events that meet all that is given, while `handling` runs. `Handlers.handler` says what `when` is.
+
+        Raises:
+            InvalidInput: a part is not valid, or there are too many handlers.
+        """
+        if self._collected is None:
+            self._collected = self.handlers("handlers")
+        return self._collected.handler(key=key, type=type, event=event, agent=agent, tags=tags, when=when)
+
+    def handling(
+        self,
+        group: str,
+        *,
+        workers: int = 4,
+        lease_seconds: float = LEASE_SECONDS,
+        seconds: float | None = None,
+    ) -> AbstractAsyncContextManager[None]:
+        """Runs the functions that `handler` made handlers, as a group: `async with board.handling("reviewers"):`.
+
+        The arguments are those of `handlers`, the errors those of `Handlers.running`.
+        """
+        handlers = self.handlers(group, workers=workers, lease_seconds=lease_seconds, seconds=seconds)
+        if self._collected is not None:
+            handlers.take_over(self._collected)
+        return handlers.running()
 
     def models(
         self,

@@ -25,12 +25,13 @@ MAX_INDEXED: Final = 200_000
 MAX_CHUNKS: Final = 60_000
 """Most chunks of a board that are searched; the files with the first paths count."""
 _BOARDS: Final = 4
-_K1, _B = 1.2, 0.6
-_PATH, _TITLE = 2, 3
-"""How often the words of a path and of a title count."""
+_K1, _B = 1.2, 0.45
+_PATH, _TITLE, _PROSE = 3, 3, 3
+"""How often the words of a path, of a title, and of comments, docstrings and headings count."""
 _WHOLE: Final = 0.6
 """What the words of the whole file count beside those of the chunk."""
 _OF_FILE: Final = 3
+_COMMENT: Final = ("#", "//", "/*", "*", "--")
 _LEAST: Final = 0.6
 """Most parts of one file that are found, and the least score of a further one beside that of the file's best."""
 _CUT: Final = 4_096
@@ -78,6 +79,17 @@ def _said(lines: Sequence[str], chunk: Chunk) -> str:
     return "\n".join(lines[chunk.start - 1 : chunk.end])
 
 
+def _prose(text: str) -> str:
+    """Returns the lines of comments, docstrings, headings and lists, in which a chunk says what it is for."""
+    found, inside = [], False
+    for line in text.split("\n"):
+        quotes = line.count('"""')
+        if inside or quotes or line.lstrip().startswith(_COMMENT):
+            found.append(line)
+        inside ^= quotes % 2 == 1
+    return "\n".join(found)
+
+
 class _Board:
     """The files of one board up to a revision, with the chunks in which each word stands."""
 
@@ -103,7 +115,10 @@ class _Board:
             return
         named = words(revision.path.replace("/", " ")) * _PATH
         counts = tuple(
-            known.get((one.title, said)) or Counter([*named, *words(one.title) * _TITLE, *words(said)])
+            known.get((one.title, said))
+            or Counter(
+                [*named, *words(one.title) * _TITLE, *words(said), *words(_prose(said)) * (_PROSE - 1)]
+            )
             for one, said in ((one, _said(lines, one)) for one in chunks)
         )
         self.files[revision.path] = _Indexed(
