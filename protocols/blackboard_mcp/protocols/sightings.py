@@ -28,6 +28,7 @@ class Way(StrEnum):
     CONTEXT = "context"
     RULES = "rules"
     REQUEST = "request"
+    RESOURCE = "resource"
 
 
 @dataclass(frozen=True, slots=True)

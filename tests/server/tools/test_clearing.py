@@ -122,6 +122,10 @@ async def test_more_than_a_transaction_holds_is_refused_whole(board: Any) -> Non
         await ben.do("post", items=[{"text": "x", "key": f"many:{n}"} for n in range(start, start + 60)])
     told = await ben.fail("transaction", writes=[{"key": "many:*", "status": "DELETED", "expected": 120}])
     assert "names 120 entries, and one transaction makes at most 100 writes" in told["message"]
+    # Without the count, too, nothing is promised that would be refused then.
+    told = await ben.fail("transaction", writes=[{"key": "many:*", "status": "DELETED"}])
+    assert "one transaction makes at most 100 writes, so delete by narrower patterns" in told["message"]
+    assert "expected=" not in told["message"]
     assert len(await live(ben)) == 120
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import boards
+import mcp.types as types
 from boards import text_of
 
 board, mode = boards.board, boards.mode
@@ -80,6 +81,22 @@ async def test_the_resource_of_an_item_tells_the_same(board: Any) -> None:
     assert "seen by bob 0s (read); never by carol" in await alice.resource(uri)
     facts = await alice.facts(f"{uri}.json")
     assert ([one["agent"] for one in facts["seen"]], facts["never_seen_by"]) == (["bob"], ["carol"])
+
+
+async def test_a_resource_counts_as_shown_and_a_completion_does_not(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await known(bob)
+    item = await alice.post("the door is green", "HOT_ISSUE")
+    await bob.client.complete(
+        types.ResourceTemplateReference(type="ref/resource", uri="board://{board}/items/{id}"),
+        {"name": "id", "value": item["id"][:1]},
+        {"board": "main"},
+    )
+    assert await seen(alice, item) == "never by bob, posted 0s ago"
+    for place in (f"items/{item['id']}", "view/bob", "working.json", "hot-issues", "outline"):
+        board.clock.advance(5)
+        await bob.resource(f"board://main/{place}")
+        assert await seen(alice, item) == "seen by bob 0s (resource)"
 
 
 async def test_critics_learn_whether_the_author_was_shown_the_critique(board: Any) -> None:

@@ -15,10 +15,10 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import Item, ItemType, Status
+from blackboard_mcp.protocols.items import Item, ItemType, Status, parse_ref
 from blackboard_mcp.protocols.keys import parse_listing
 from blackboard_mcp.protocols.late_models import plan_wire, run_wire, version_wire, wire
-from blackboard_mcp.protocols.sightings import Readership
+from blackboard_mcp.protocols.sightings import Readership, Way
 from pydantic import Field
 
 from ..access.needs import READS
@@ -159,6 +159,8 @@ class Resources:
                     f"There is no view of '{agent[:64]}' for you; yours is board://{board}/view/{caller.agent}"
                 )
             view, snapshot = await self._board.view(caller.agent, board, reserve=FOOTER_TOKENS)
+            texts = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts)}
+            self._board.activity.sighted(snapshot.board.id, caller.agent, texts, Way.RESOURCE)
             if not json_:
                 return view.text
             return _json(
@@ -184,6 +186,7 @@ class Resources:
             history = await self._board.store.history(name, caller.agent, item.number)
             found = await self._board.readers(caller.agent, name, [item.number])
             readers = found.get(item.number, Readership())
+            self._showed(caller.agent, name, [item])
             if json_:
                 said = await self._board.store.endorsements(name, caller.agent, item.number)
                 held = reading.protected.get(item.number)
@@ -266,9 +269,15 @@ class Resources:
     # Sections
 
     async def _items(
-        self, agent: str, board: str, *, most: int | None = _MOST, **conditions: Any
+        self,
+        agent: str,
+        board: str,
+        *,
+        most: int | None = _MOST,
+        shown: bool = True,
+        **conditions: Any,
     ) -> ItemPage:
-        """Returns items newest first: all if `most` is `None`, else at most `most`.
+        """Returns items newest first: all if `most` is `None`, else at most `most`. They count as `shown` to the agent.
 
         There are fewer where texts are long, so that megabytes are not read to show one line for each.
         """
@@ -282,7 +291,14 @@ class Resources:
             items += page.items
             cursor = page.cursor
             if cursor is None or (most is not None and (len(items) >= most or _long(items))):
+                if shown:
+                    self._showed(agent, board, items)
                 return replace(page, items=tuple(items))
+
+    def _showed(self, agent: str, board: str, items: Iterable[Item]) -> None:
+        """Records that the agent was shown items by a resource."""
+        if numbers := [item.number for item in items]:
+            self._board.activity.sighted(board, agent, numbers, Way.RESOURCE)
 
     @staticmethod
     def _page(page: ItemPage) -> dict[str, Any]:
@@ -377,6 +393,7 @@ class Resources:
         if not page.items:
             return "no answer yet", {"item": None}
         item = page.items[0]
+        self._showed(agent, board, [item])
         lines = self._say.labelled(f"{item.id} by {item.author}", item.text)
         return "\n".join(lines), {"item": _item(item)}
 
@@ -481,7 +498,7 @@ class Resources:
             return [caller.agent] if caller.agent.startswith(partial) else []
         board = await store.find_board(context.get("board") or self._board.default_board)
         if board is not None and argument in ("id", "thread"):
-            page = await self._items(caller.agent, board.id)
+            page = await self._items(caller.agent, board.id, shown=False)
             items = [i for i in page.items if ref != "decide" or i.status is Status.DEBATED]
             ids = dict.fromkeys(i.thread_id if argument == "thread" else i.id for i in items)
             return [id_ for id_ in ids if id_.casefold().startswith(partial.casefold())]

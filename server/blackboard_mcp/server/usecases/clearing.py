@@ -114,7 +114,10 @@ def _tell(fields: WriteFields, going: Sequence[Item], held: Sequence[Item], othe
     if going:
         said.append(": " + _names(going))
     said.append(". Nothing was changed; ")
-    said.append(f"expected={len(going)} deletes them." if going else "there is nothing to delete.")
+    if len(going) > MAX_WRITES:
+        said.append(f"one transaction makes at most {MAX_WRITES} writes, so delete by narrower patterns.")
+    else:
+        said.append(f"expected={len(going)} deletes them." if going else "there is nothing to delete.")
     if held:
         said.append(f" What the guard holds stays: {_names(held)}.")
     if others:
