@@ -621,6 +621,13 @@ def _sees_all_that_rules_keep(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Viewer, "sees", lambda self, mark: mark.startswith(READ) or sees(self, mark))
 
 
+def _exports_what_rules_keep(patch: pytest.MonkeyPatch) -> None:
+    text = rows._statements()["history_events"]
+    opened = text.replace("e.owner = ''", "(e.owner = '' OR e.owner GLOB 'read:*')")
+    assert opened != text
+    patch.setitem(rows._statements(), "history_events", opened)
+
+
 FORGOTTEN: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
     ("events", _forgets_rules("events_after"), "resource"),
     ("viewers", _sees_all_that_rules_keep, "wait"),
@@ -629,6 +636,11 @@ FORGOTTEN: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
     ("conflicts", _forgets_rules("events_between", "last_event"), "transaction"),
     ("completions", lambda patch: patch.setattr(reading, "expanded", _opened), "complete"),
     ("notifications", _tells_everybody, "heard"),
+    ("keys", _forgets_rules("items_by_key"), "read"),
+    ("rules in force", _forgets_rules("law"), "constraint"),
+    ("edges", _forgets_rules("edges_visible"), "query"),
+    ("figures of views", _forgets_rules("own_notes"), "read"),
+    ("public exports", _exports_what_rules_keep, "export"),
 ]
 
 
