@@ -69,13 +69,14 @@ def test_every_write_without_room_refuses_its_post_and_the_next_one_works(
             assert poster.post(server.wire) is None
             assert health(server.url) == (200, "ok")
         assert len(poster.journal) > before
+        server.said()  # empties the pipe, which holds what hundreds of failures say no more
     poster.check(server.wire)
     print(f"{call} ENOSPC: {tried} indices, {refusals} posts refused, {len(poster.journal)} acknowledged")
     if call == "pwrite64":
         assert refusals > 10
-        assert said_full > refusals / 2
+        assert said_full > 0
         said = server.said()
-        assert "the store does not write" in said
+        assert said.count("the store does not write") >= refusals
         assert "the store writes again" in said
         assert "Traceback" not in said
     assert server.stop() == 0
