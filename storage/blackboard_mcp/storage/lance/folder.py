@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ _TABLE = "items"
 _FIRST = "g-first"
 _POINTER = "current"
 _LIFE = "life"
+_INDEX_CACHE = 256 * 2**20
+_METADATA_CACHE = 32 * 2**20
+"""Bytes. By default the driver takes up to 7 GB for each table."""
 
 
 class IndexFolder:
@@ -117,10 +121,20 @@ class IndexFolder:
 
 
 def _connect(folder: Path) -> Any:
+    return _driver().connect(str(folder), read_consistency_interval=timedelta(0), session=_session())
+
+
+def _driver() -> Any:
     os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
-    return lancedb.connect(str(folder), read_consistency_interval=timedelta(0))
+    return lancedb
+
+
+@cache
+def _session() -> Any:
+    """Returns the driver's caches, which all tables of the process share."""
+    return _driver().Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
 
 
 def _make_table(folder: Path, schema: Any) -> None:

@@ -208,6 +208,8 @@ class Images:
                 if version == self._version:
                     self._sizes[board] = size
                 if not self._admits(board, size):
+                    if size > counts.LARGE:
+                        self._images.pop(board, None)
                     return None
                 if not self._fits(board, size):
                     self._next_turn = self._searches + _TURN

@@ -29,6 +29,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance import holding, rows, upkeep
+from blackboard_mcp.storage.lance.allocator import bound_allocator
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.engines import EngineReach
 from blackboard_mcp.storage.lance.folder import IndexFolder
@@ -107,6 +108,7 @@ class LanceArchiveIndex:
         shares: Shares = SHARES,
         folder: IndexFolder | None = None,
     ) -> None:
+        bound_allocator()
         self._path = path
         self._folder = folder or IndexFolder(path)
         self._is_draft = folder is not None

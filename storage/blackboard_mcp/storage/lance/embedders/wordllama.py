@@ -7,6 +7,7 @@ looks elsewhere, tries the network and reconfigures logging.
 from __future__ import annotations
 
 import functools
+import json
 import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -29,7 +30,7 @@ def load_bundled_embedder() -> Embedder | None:
     folder = Path(spec.origin).parent
     if not all((folder / name).is_file() for name in (_WEIGHTS, _TOKENIZER)):
         return None
-    if find_spec("safetensors") is None or find_spec("tokenizers") is None:
+    if find_spec("tokenizers") is None:
         return None
     return StaticEmbedder(folder)
 
@@ -53,7 +54,7 @@ class StaticEmbedder:
             batch = list(texts[start : start + _BATCH])
             for row, encoding in enumerate(tokenizer.encode_batch(batch, add_special_tokens=False)):
                 if encoding.ids:
-                    out[start + row] = table[encoding.ids].mean(axis=0)
+                    out[start + row] = table[encoding.ids].mean(axis=0, dtype=np.float32)
         return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
 
     def embed_query(self, text: str) -> object:
@@ -72,7 +73,7 @@ class StaticEmbedder:
         encoded = tokenizer.encode_batch([word for word, _ in parts], add_special_tokens=False)
         for encoding, (_, weight) in zip(encoded, parts, strict=True):
             if encoding.ids:
-                total += table[encoding.ids].sum(axis=0) * weight
+                total += table[encoding.ids].sum(axis=0, dtype=np.float32) * weight
         return total / max(float(np.linalg.norm(total)), 1e-9)
 
     def _load(self) -> tuple[Any, Any]:
@@ -83,11 +84,27 @@ class StaticEmbedder:
 @functools.lru_cache(maxsize=1)
 def _read(folder: Path) -> tuple[Any, Any]:
     """Returns the vectors of all tokens, and the tokenizer; embedders of one process share them."""
-    import numpy as np
-    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return load_file(str(folder / _WEIGHTS))["embedding.weight"].astype(np.float32), tokenizer
+    # It caches whole texts, since this model does not split them first: kilobytes for each, and slower than none.
+    if (resize := getattr(tokenizer.model, "_resize_cache", None)) is not None:
+        resize(0)
+    return _table(folder / _WEIGHTS), tokenizer
+
+
+def _table(file: Path) -> Any:
+    """Returns the vectors of all tokens, mapped from the file: `(tokens, dimension) float16`.
+
+    The file begins with the length of its description, eight bytes, and the description as JSON.
+    """
+    import numpy as np
+
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        described = json.loads(opened.read(length))["embedding.weight"]
+    assert described["dtype"] == "F16"
+    begin, shape = 8 + length + described["data_offsets"][0], tuple(described["shape"])
+    return np.memmap(file, np.float16, "r", begin, shape)
