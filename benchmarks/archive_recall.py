@@ -21,7 +21,8 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -63,6 +64,10 @@ def sets(given: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     if given.dialogues:
         yield "dialogues, tuned", made(0)
         yield "dialogues, held out", made(1)
+        yield "dialogues with tags, tuned", made(0, tags=True)
+        yield "dialogues with tags, held out", made(1, tags=True)
+        yield "dialogues in months, tuned", made(0, months=True)
+        yield "dialogues in months, held out", made(1, months=True)
 
 
 def documents(data: dict[str, Any], *, named: bool) -> list[ArchiveDocument]:
@@ -75,8 +80,8 @@ def documents(data: dict[str, Any], *, named: bool) -> list[ArchiveDocument]:
             type="FACT",
             author=doc.get("author", "bench") if named else "bench",
             thread=doc.get("thread", number),
-            tags=(),
-            created_at=datetime(2026, 1, 1, tzinfo=UTC),
+            tags=tuple(doc.get("tags", ())),
+            created_at=datetime.fromisoformat(doc.get("at", "2026-01-01T00:00:00+00:00")),
             text=doc["text"],
         )
         for number, doc in enumerate(data["docs"], 1)
@@ -168,16 +173,18 @@ def measure(data: dict[str, Any], weights: Sequence[float], embedder: Embedder |
     tell("FTS5" + (" with authors' names" if authors else ""), plain, took, None)
     if authors:
         tell("FTS5 without names", *full_text(data, named=False), plain)
-    alone = Shares(0, 0, 0, 0)
+    alone = Shares(0, 0, 0, 0, 0)
     ways: list[tuple[str, bool, float | None, Shares]] = []
     if authors:
         ways.append(("neither names nor threads", False, weights[0], alone))
     if threads:
         ways += [
             ("names" if authors else "no threads", True, weights[0], alone),
-            ("and neighbours", True, weights[0], Shares(SHARES.forward, SHARES.forward, SHARES.back, 0)),
-            ("and questions", True, weights[0], Shares(SHARES.forward, SHARES.question, SHARES.back, 0)),
+            ("and neighbours", True, weights[0], Shares(SHARES.forward, SHARES.forward, SHARES.back, 0, 0)),
+            ("and questions", True, weights[0], Shares(SHARES.forward, SHARES.question, SHARES.back, 0, 0)),
         ]
+    if any("at" in doc for doc in data["docs"]):
+        ways += [("without months", True, weights[0], replace(SHARES, dated=0.0))]
     ways += [
         ("words alone", True, None, SHARES),
         *((f"as the server ranks, vectors {weight:.2f}", True, weight, SHARES) for weight in weights),

@@ -8,6 +8,7 @@ the other half for telling.
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 PEOPLE = ("Ana", "Ben", "Cleo", "Dirk", "Eva", "Finn", "Gita", "Hugo", "Ines", "Jon", "Kara", "Liam")
@@ -102,14 +103,25 @@ ASKED = (
 )
 
 
-def made(half: int, dialogues: int = 60, seed: int = 7) -> dict[str, Any]:
-    """Returns a set of documents and questions; `half` is 0 for tuning and 1 for telling."""
+MONTHS = ("January", "April", "June", "July", "September", "October", "November", "December")
+
+
+def made(
+    half: int, dialogues: int = 60, seed: int = 7, *, months: bool = False, tags: bool = False
+) -> dict[str, Any]:
+    """Returns a set of documents and questions; `half` is 0 for tuning and 1 for telling.
+
+    With `months` each dialogue has one, and the questions name it. With `tags` what is said on a matter has the longest
+    word of its other name as a tag.
+    """
     rnd = random.Random(seed + half)
     matters = MATTERS[half::2]
     docs: list[dict[str, Any]] = []
     queries: list[dict[str, Any]] = []
     for thread in range(dialogues):
         one, other = rnd.sample(PEOPLE, 2)
+        month = thread % len(MONTHS)
+        at = datetime(2025, datetime.strptime(MONTHS[month], "%B").month, 1 + thread % 28, tzinfo=UTC)
         for asked, what, answers in rnd.sample(matters, 3):
             asks, says = rnd.sample((one, other), 2)
             turns = [
@@ -121,9 +133,13 @@ def made(half: int, dialogues: int = 60, seed: int = 7) -> dict[str, Any]:
             for place, (speaker, text) in enumerate(turns):
                 if place == 1:
                     question = rnd.choice(ASKED).format(who=says, what=what)
+                    question = f"{question[:-1]} in {MONTHS[month]} 2025?" if months else question
                     relevant = [str(len(docs)), str(len(docs) - 1)]
                     queries.append({"q": question, "relevant": relevant, "exclude": []})
-                docs.append({"id": str(len(docs)), "author": speaker, "thread": thread, "text": text})
+                doc = {"id": str(len(docs)), "author": speaker, "thread": thread, "text": text}
+                doc |= {"at": at.isoformat()} if months else {}
+                doc |= {"tags": [max(what.split(), key=len)]} if tags and place < 2 else {}
+                docs.append(doc)
     known: dict[str, set[str]] = {}
     for query in queries:  # the same question about another dialogue has other answers: all of them count
         known.setdefault(query["q"], set()).update(query["relevant"])

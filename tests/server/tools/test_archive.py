@@ -415,3 +415,24 @@ async def test_a_hit_names_the_neighbour_by_which_it_was_found(board: Any) -> No
         assert lines[1].endswith(f"(neighbour of {asked})")
         while not await board.opened.archive.drain():
             pass
+
+
+async def test_tags_irregular_forms_and_months_find_what_a_question_asks(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    november = await archived(alice, "The coolant of hall seven was changed.")
+    (tagged,) = await archived(alice, "The glaze cracked again.", tags=["zirconium"])
+    (broke,) = await archived(bob, "Our rotor broke at noon.")
+    board.clock.advance(20 * 86_400)
+    december = await archived(alice, "The coolant of hall seven was changed once more.")
+
+    async def first(text: str) -> tuple[str, list[int]]:
+        found = await bob.do("query_archive", text=text)
+        return found["items"][0]["id"], found["held"][found["items"][0]["id"]]
+
+    for _ in range(2):
+        assert await first("zirconium") == (tagged, [1, 1])
+        assert (await first("why did it break?"))[0] == broke
+        assert (await first("coolant change in November 2026"))[0] == november[0]
+        assert (await first("coolant change in December"))[0] == december[0]
+        while not await board.opened.archive.drain():
+            pass

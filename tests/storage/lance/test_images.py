@@ -29,6 +29,7 @@ QUERIES = [
     "parser_v2 crash",
     "slow storage",
     "marker5",
+    "crash in February 2026",
 ]
 
 
@@ -36,7 +37,7 @@ def documents(document: Make, chance: random.Random, numbers: range) -> list[Arc
     made = []
     for n in numbers:
         text = " ".join(chance.choices(WORDS.split(), k=chance.choice((3, 8, 20, 300)))) + f" marker{n}"
-        at = datetime(2026, 1, 1 + n % 20, tzinfo=UTC)
+        at = datetime(2026, 1 + n % 3, 1 + n % 20, tzinfo=UTC)
         made.append(
             document(n, text, author=f"a{n % 3}", thread=n - n % 4, tags=(f"t{n % 5}",), created_at=at)
         )
@@ -159,3 +160,16 @@ async def test_reading_a_board_keeps_no_search_of_another_waiting(
         finally:
             go_on.set()
         assert slow.result(30) is not None
+
+
+async def test_the_image_of_a_board_that_outgrew_memory_is_dropped(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "LARGE", 30)
+    chance = random.Random(3)
+    await index.upsert([document(n, " ".join(chance.choices(WORDS.split(), k=5))) for n in range(1, 21)])
+    await index.search(ArchiveQuery("main", "valve"))
+    assert index._images._images.currsize == 20
+    await index.upsert([document(n, "valve") for n in range(21, 41)])
+    assert len((await index.search(ArchiveQuery("main", "valve", limit=40))).hits) >= 20
+    assert index._images._images.currsize == 0

@@ -160,8 +160,8 @@ async def search(
 
 
 def _held(item: Item, query: str, start: int = 0) -> tuple[int, int] | None:
-    """Returns how many of the query's words an item's author and text hold together, and how many there are."""
-    name = f"{item.author} "
+    """Returns how many of the query's words an item's author, tags and text hold together, and how many there are."""
+    name = f"{' '.join((item.author, *item.tags))} "
     return held_words(name + item.text, query, start + len(name) if start else 0)
 
 

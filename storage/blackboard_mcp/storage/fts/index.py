@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import RARE
+from blackboard_mcp.storage.lance.dates import months, within
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage, fuse
 from blackboard_mcp.storage.lance.pending import (
     WaitingTexts,
@@ -300,16 +301,17 @@ def _retrieved(
         "after": None if query.after is None else rows.microseconds(query.after),
         "before": None if query.before is None else rows.microseconds(query.before),
     }
-    about: dict[int, tuple[int, bool]] = {}
+    about: dict[int, tuple[int, bool, int]] = {}
+    named = months(query.text)
     passages: dict[int, dict[int, Passage]] = {}
 
     def take(among: Sequence[int], beside: Sequence[int], most: int, way: str = "search") -> int:
         bound = {**filters, "among": json.dumps(among), "beside": json.dumps(beside), "most": most}
         answer = connection.execute(_sql(way), bound).fetchall()
-        for number, part, thread, start, said in answer:
+        for number, part, thread, created, start, said in answer:
             there = _decoded(said)
             asks = QUESTION_MARK in there[-1:]
-            about[number] = (thread, asks)
+            about[number] = (thread, asks, created)
             passages.setdefault(number, {})[part] = bm25.passage(there[:-1] if asks else there, start)
         return len(answer)
 
@@ -320,7 +322,9 @@ def _retrieved(
         take(missing, [], 4 * _MOST_RARE)
     take(sorted(passages), [], 0, "beside")
     return [
-        FusionCandidate(number, thread, tuple(own[part] for part in sorted(own)), asks)
+        FusionCandidate(
+            number, thread, tuple(own[part] for part in sorted(own)), asks, within(created, named)
+        )
         for number, own in passages.items()
-        for thread, asks in [about[number]]
+        for thread, asks, created in [about[number]]
     ]

@@ -65,7 +65,7 @@ WHERE said MATCH :any AND passage.board = :board AND passage.mark IN (SELECT val
 
 -- name: search
 -- The best stretches for any of the words, of documents that match the filters and are not in :beside.
-SELECT passage.number, passage.part, passage.thread, passage.start, passage.words
+SELECT passage.number, passage.part, passage.thread, passage.created_us, passage.start, passage.words
 FROM said JOIN passage ON passage.id = said.rowid
 WHERE said MATCH :any AND passage.board = :board AND passage.mark IN (SELECT value FROM json_each(:marks))
     AND (:types = '[]' OR passage.type IN (SELECT value FROM json_each(:types)))
@@ -81,7 +81,7 @@ ORDER BY said.rank, passage.number, passage.part LIMIT :most;
 -- name: beside
 -- The first stretches of the documents next to some (a JSON list) in their threads, that match the filters.
 WITH kept AS (
-    SELECT number, part, thread, start, words FROM passage
+    SELECT number, part, thread, created_us, start, words FROM passage
     WHERE board = :board AND part = 0 AND mark IN (SELECT value FROM json_each(:marks))
         AND thread IN (SELECT thread FROM passage
                        WHERE board = :board AND part = 0 AND number IN (SELECT value FROM json_each(:among)))
@@ -95,7 +95,7 @@ WITH kept AS (
     SELECT *, lag(number) OVER near AS former, lead(number) OVER near AS next FROM kept
     WINDOW near AS (PARTITION BY thread ORDER BY number)
 )
-SELECT number, part, thread, start, words FROM placed
+SELECT number, part, thread, created_us, start, words FROM placed
 WHERE former IN (SELECT value FROM json_each(:among)) OR next IN (SELECT value FROM json_each(:among));
 
 -- name: merge

@@ -28,12 +28,14 @@ class Shares:
         question: the same, if the document before it is a question.
         back: of the score of the document after it in the thread.
         thread: for words of the query that only the rest of its thread has.
+        dated: for a month or year that the query names, if it was made then.
     """
 
     forward: float = 0.3
     question: float = 0.6
     back: float = 0.2
     thread: float = 0.2
+    dated: float = 0.2
 
 
 SHARES = Shares()
@@ -60,13 +62,14 @@ class Passage:
 class FusionCandidate:
     """A document, with those of its windows that an engine found, in the text's order.
 
-    `asks` says that it is a question.
+    `asks` says that it is a question, `dated` that it was made in a month or year that the query names.
     """
 
     number: int
     thread: int
     passages: tuple[Passage, ...]
     asks: bool = False
+    dated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,9 @@ def fuse(
         starts[c.number] = -max(each)[1] if score > 0 else 0
 
     gained, lenders = _gained(candidates, base, list(weights.values()), shares)
+    for c in candidates:
+        if c.dated and base[c.number] > 0:
+            gained[c.number] += shares.dated
     scored = [Scored(n, round(s + gained[n], 6), starts[n], lenders.get(n, 0)) for n, s in base.items()]
     return sorted((hit for hit in scored if hit.score > 0), key=lambda hit: (-hit.score, hit.number))
 

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import counts, rows
+from blackboard_mcp.storage.lance.dates import months, within
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, clean
 from cachetools import LRUCache
@@ -86,16 +87,18 @@ class BoardImage:
                 round(c, 6) if there else None for c, there in zip(exact, own.any(axis=1), strict=True)
             ]
         asking = set(self.columns["number"][self._postings(QUESTION_MARK)[0]].tolist())
+        named = months(query.text)
         found: dict[int, list[Passage]] = {}
-        threads: dict[int, int] = {}
-        taken = [self.columns[name][at].tolist() for name in ("number", "thread", "start")]
+        about: dict[int, tuple[int, int]] = {}
+        taken = [self.columns[name][at].tolist() for name in ("number", "thread", "created_us", "start")]
         parts = zip(*taken, scores[at].tolist(), cosines, bits[at].tolist(), strict=True)
-        for number, thread, start, said, cosine, there in parts:
-            threads[number] = thread
+        for number, thread, created, start, said, cosine, there in parts:
+            about[number] = thread, created
             found.setdefault(number, []).append(Passage(said, start, cosine, there))
         return [
-            FusionCandidate(number, threads[number], tuple(own), number in asking)
+            FusionCandidate(number, thread, tuple(own), number in asking, within(created, named))
             for number, own in found.items()
+            for thread, created in [about[number]]
         ]
 
     def _beside(self, at: Any, allowed: Any) -> Any:

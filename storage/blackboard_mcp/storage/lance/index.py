@@ -31,6 +31,7 @@ from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance import holding, rows, upkeep
 from blackboard_mcp.storage.lance.allocator import bound_allocator
 from blackboard_mcp.storage.lance.counts import BoardCounts
+from blackboard_mcp.storage.lance.dates import months
 from blackboard_mcp.storage.lance.engines import EngineReach
 from blackboard_mcp.storage.lance.folder import IndexFolder
 from blackboard_mcp.storage.lance.fusion import SHARES, VECTOR_WEIGHT, Bm25, Corpus, Shares, fuse
@@ -429,7 +430,7 @@ class LanceArchiveIndex:
             found = image.candidates(query, bm25, vector, depth)
         elif table is not None:
             reach = EngineReach.of(query, fills=self._counts.fills(query.board))
-            found = retrieve(table, reach, bm25, vector, rare, depth, query.limit)
+            found = retrieve(table, reach, bm25, vector, rare, depth, query.limit, months(query.text))
         outdated = {*cuts, *waiting.removed}
         found = [candidate for candidate in found if candidate.number not in outdated]
         found += candidates(documents, query, bm25, cuts, cosines, depth)

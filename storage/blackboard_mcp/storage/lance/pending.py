@@ -21,7 +21,9 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance.dates import months, within
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate
+from blackboard_mcp.storage.lance.rows import labels, microseconds
 from blackboard_mcp.storage.lance.words import asks, clean, windows, words
 from cachetools import LRUCache
 
@@ -78,7 +80,7 @@ class WaitingTexts:
                 if left < 0 and made:
                     break
                 cut = windows(clean(document.text))
-                names = words(document.author)
+                names = labels(document)
                 known = [(window.start, " ".join([*names, *words(window.text)])) for window in cut]
                 with self._lock:
                     self._cuts[key] = known
@@ -126,7 +128,7 @@ class WaitingTexts:
 
 
 def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str]) -> dict[int, Cut]:
-    """Returns for each document, by number, one window of the words of the query that occur in it or its author's name.
+    """Returns for each document, by number, one window of the words of the query that occur in it or its labels.
 
     `beginnings` maps the beginning that a word has in a text to the word.
     """
@@ -136,7 +138,7 @@ def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str])
         text = document.text.casefold()
         places = {word: text.find(beginning) for beginning, word in beginnings.items()}
         there = {word: place for word, place in places.items() if place >= 0}
-        names = [word for word in words(document.author) if word in asked and word not in there]
+        names = [word for word in labels(document) if word in asked and word not in there]
         made[document.number] = ((min(there.values(), default=0), (*names, *there)),)
     return made
 
@@ -182,6 +184,7 @@ def candidates(
     best = {n: max((c for c in own if c is not None), default=-2.0) for n, own in cosines.items()}
     ranked = sorted((d.number for d in kept if best.get(d.number, -2.0) > -2), key=lambda n: (-best[n], n))
     near = set(ranked[:depth])
+    named = months(query.text)
     found = []
     for d in kept:
         own = cosines.get(d.number) or [None] * len(cuts[d.number])
@@ -190,7 +193,8 @@ def candidates(
             for (start, window), cosine in zip(cuts[d.number], own, strict=True)
         )
         if d.number in near or any(passage.said for passage in passages):
-            found.append(FusionCandidate(d.number, d.thread, passages, asks(d.text)))
+            dated = within(microseconds(d.created_at), named)
+            found.append(FusionCandidate(d.number, d.thread, passages, asks(d.text), dated))
     return found
 
 

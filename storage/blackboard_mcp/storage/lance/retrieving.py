@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance.dates import Month, within
 from blackboard_mcp.storage.lance.engines import EngineReach, by_vector, by_words
 from blackboard_mcp.storage.lance.fusion import Bm25, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK
 
+_COLUMNS = ("number", "part", "seq", "thread", "created_us", "words", "start")
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
 _ROUNDS = 5
@@ -27,11 +29,12 @@ def retrieve(
     rare: Mapping[str, tuple[int, ...]],
     depth: int,
     wanted: int,
+    named: Sequence[Month] = (),
 ) -> list[FusionCandidate]:
     """Returns documents that either engine finds, and those that contain the rarest words of the query.
 
     If a few long documents take all places, the engines are asked again without these, until `wanted` documents are
-    found. `rare` maps rare words to the numbers of documents with them.
+    found. `rare` maps rare words to the numbers of documents with them. `named` are the months that the query names.
     """
     asked = list(bm25.weights)
     columns = [
@@ -40,6 +43,7 @@ def retrieve(
         "start",
         "seq",
         "thread",
+        "created_us",
         "words",
         *(["vector"] if vector is not None else []),
     ]
@@ -78,6 +82,7 @@ def retrieve(
             document.thread,
             tuple(document.passages[part] for part in sorted(document.passages)),
             document.asks,
+            within(document.created, named),
         )
         for number, document in found.items()
     ]
@@ -104,6 +109,7 @@ class _Found:
     seq: int
     thread: int
     asks: bool
+    created: int
     passages: dict[int, Passage]
 
 
@@ -119,9 +125,9 @@ def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, in
         products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
         for place, product in zip(np.flatnonzero(there).tolist(), products.tolist(), strict=True):
             cosines[place] = round(product, 6)
-    columns = [answer[name].to_pylist() for name in ("number", "part", "seq", "thread", "words", "start")]
-    for place, (number, part, seq, thread, said, start) in enumerate(zip(*columns, strict=True)):
+    columns = [answer[name].to_pylist() for name in _COLUMNS]
+    for place, (number, part, seq, thread, created, said, start) in enumerate(zip(*columns, strict=True)):
         there = said.split(" ") if said else []
         asks = QUESTION_MARK in there[-1:]
         passage = bm25.passage(there[:-1] if asks else there, start, cosines[place])
-        yield number, part, passage, _Found(seq, thread, asks, {})
+        yield number, part, passage, _Found(seq, thread, asks, created, {})

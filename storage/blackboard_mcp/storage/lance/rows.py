@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.read_rules import READ
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, Window, asks, clean, words
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The version of rows and words. It is raised whenever either changes; older tables are then rebuilt."""
 
 BUCKETS = 32
@@ -92,7 +92,7 @@ def check_dimension(table_schema: Any, dimension: int) -> None:
 def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) -> list[dict[str, Any]]:
     """Returns the rows of a document: `cut` are its windows, `vectors` their vectors, `(len(cut), dimension) float16`.
 
-    The words of the author's name count as words of each window.
+    Its labels count as words of each window.
     A window with a zero vector gets none, since a zero vector has no direction.
     """
     shared: dict[str, Any] = {
@@ -109,7 +109,7 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
         "created_us": microseconds(document.created_at),
     }
     rows = []
-    names = words(document.author)
+    names = labels(document)
     asking = [QUESTION_MARK] if asks(document.text) else []
     for part, window in enumerate(cut or (Window(0, ""),)):
         counted = [*names, *words(window.text)]
@@ -125,6 +125,11 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
             row["vector"] = vectors[part] if part < len(vectors) and vectors[part].any() else None
         rows.append(row)
     return rows
+
+
+def labels(document: ArchiveDocument) -> list[str]:
+    """Returns the words of the author's name and of the tags."""
+    return words(" ".join((document.author, *document.tags)))
 
 
 def bucket(number: int) -> int:
