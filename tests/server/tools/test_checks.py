@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import boards
 import pytest
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.checks.running import Check
 from blackboard_mcp.server.usecases import checks
+from blackboard_mcp.server.usecases.retention import Keeper
+from blackboard_mcp.storage.testing.harness import Table
 from patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="checks need POSIX")
@@ -298,3 +302,22 @@ async def test_a_read_rule_keeps_the_output_with_the_result(tmp_path: Path) -> N
         await ann.say("artifact_write", path="sums.txt", content="good, too")
         await news(ann, "sums passed at rev 3")
         assert len((await ann.do("query", type="RESULT", zone="all"))["items"]) == 2
+
+
+async def test_with_its_result_an_output_is_forgotten_and_the_check_runs_again(tmp_path: Path) -> None:
+    month = Retention(dict.fromkeys(ItemType, timedelta(days=30)), "Ada", "a month is enough")
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        (ann,) = (await board.join("ann"),)
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed at rev 1")
+        assert "checking good" in await ann.say("artifact_read", path="check:sums")
+        await Table(board.opened.store).prune()
+        board.clock.advance(40 * 86_400)
+        assert "E-1" in [one.id for one in await Keeper(board.opened.store, month, "test").round("main")]
+        assert (await ann.fail("artifact_read", path="check:sums"))["error"] == "not_found"
+        assert "checks: sums has not run yet" in await ann.say("artifact_list")
+        await ann.say("artifact_write", path="other.txt", content="x")  # it is due, and the server looks now
+        await news(ann, "sums passed at rev 2")
+        assert "checking good" in await ann.say("artifact_read", path="check:sums")

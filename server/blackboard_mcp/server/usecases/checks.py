@@ -188,7 +188,7 @@ class Checks:
             UnknownReference: there is none that the agent may see.
         """
         item = await self._last(board, name, agent)
-        kept = await in_thread(lambda: _read(self._place(board, name))) if item and item.text else None
+        kept = await in_thread(lambda: _read(self._place(board, name))) if item else None
         if item is None or kept is None:
             ran = f"; {item.id} has its beginning and its end" if item is not None else ""
             raise UnknownReference(
@@ -238,10 +238,7 @@ class Checks:
         written = await self._written(board, check)
         if written is None:
             return False
-        item = await self._last(board, check.name)
-        if item is not None and not item.text:  # forgotten, so its output is, too
-            await in_thread(lambda: self._place(board, check.name).unlink(missing_ok=True))
-        return int(told_of(item).get("revision", 0)) < written.number
+        return int(told_of(await self._last(board, check.name)).get("revision", 0)) < written.number
 
     async def _written(self, board: str, check: Check) -> Revision | None:
         """Returns the last revision of a file that a check is for; only revisions since the last call are read."""
