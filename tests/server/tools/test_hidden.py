@@ -640,6 +640,11 @@ FORGOTTEN: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
     ("rules in force", _forgets_rules("law"), "constraint"),
     ("edges", _forgets_rules("edges_visible"), "query"),
     ("figures of views", _forgets_rules("own_notes"), "read"),
+    ("footers", _forgets_rules("unseen"), "wait"),
+    ("successors", _forgets_rules("replaced_by"), "get_context"),
+    ("what goes next", _forgets_rules("ahead_least"), "read"),
+    ("what is protected", _forgets_rules("protected_figures_visible"), "resource"),
+    ("read sets", _forgets_rules("standing_items", "standing_entries"), "transaction"),
     ("public exports", _exports_what_rules_keep, "export"),
 ]
 
