@@ -191,6 +191,42 @@ async def test_rebuilding_refills_from_the_store_alone(
     assert len((await lexical.search(query)).hits) == 19
 
 
+async def test_an_interrupted_rebuild_goes_on_where_it_stopped(
+    tmp_path: Path, journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lexical = LanceArchiveIndex(tmp_path / "index", None)
+    monkeypatch.setattr("blackboard_mcp.storage.lance.indexer._REBUILD_BATCH", 5)
+    journal.archive([document(n) for n in range(1, 20)])
+    indexer = Indexer(journal, lexical, "me", batch=5)
+    await indexer.drain()
+    done = 0
+
+    def stop(count: int) -> None:
+        nonlocal done
+        done += count
+        if done == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await indexer.rebuild(stop)
+    assert len((await lexical.search(ArchiveQuery("main", "finding topic2", limit=20))).hits) == 19
+    journal.archive([document(3, "changed meanwhile", seq=50)])
+    added: list[int] = []
+    upsert = LanceArchiveIndex.upsert
+
+    async def noted(index: LanceArchiveIndex, documents: Sequence[ArchiveDocument]) -> None:
+        added.extend(one.number for one in documents)
+        await upsert(index, documents)
+
+    monkeypatch.setattr(LanceArchiveIndex, "upsert", noted)
+    told: list[int] = []
+    assert await indexer.rebuild(told.append) == 19
+    assert added == [3, *range(11, 20)]
+    assert sum(told) == 19
+    assert await lexical.keys() == await journal.archived_keys()
+    await lexical.close()
+
+
 async def test_only_the_holder_of_the_lease_works(journal: Any, document: Make) -> None:
     now = 0.0
     journal.now = lambda: now

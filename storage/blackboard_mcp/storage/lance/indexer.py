@@ -213,10 +213,11 @@ class Indexer:
     async def rebuild(self, step: Step | None = None) -> int | None:
         """Rebuilds the index from the store and returns the number of documents.
 
-        Returns `None` while another process works on it. `step` is called as documents are added.
+        What an interrupted rebuild had added is kept. Returns `None` while another process works on it. `step` is
+        called as documents are added.
         """
         async with self._leased() as mine:
-            return await self._rebuild(step=step) if mine else None
+            return await self._rebuild(anew=False, step=step) if mine else None
 
     async def _step(self) -> bool:
         """Does the work that is due; returns whether nothing is left."""
