@@ -207,7 +207,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.CLAIM_TAKEN: (
         "An agent took a task; the sequence is its lease.",
-        "task, title, paths, attempt",
+        "task, title, paths, attempt, board (a sub-board that does it)",
     ),
     EventType.CLAIM_EXTENDED: ("A lease begins anew.", "task, lease, seconds"),
     EventType.CLAIM_WAITING: (
@@ -222,7 +222,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.CLAIM_LAPSED: ("The lease of a task or reservation ended.", "task, lease, holder"),
     EventType.CLAIM_DONE: (
         "A task was done.",
-        "task, title, lease, result (id), review, late, freed (ids of tasks)",
+        "task, title, lease, result (id), review, late, why, freed (ids of tasks)",
     ),
     EventType.CLAIM_FAILED: (
         "An attempt at a task failed.",
@@ -350,7 +350,10 @@ ARGUMENTS: dict[str, str] = {
     "finalize.cites": "items that the answer rests on, archived ones too",
     "finalize.run": "a run, `run-2`; without it the newest",
     "plan.items": "up to 100 tasks: `title`, `text`, `after` (tasks that must be COMPLETED first: `T-3`, or `$1` for "
-    "the first of this call), `skill` or `worker` (whom it is for), `priority` 1 to 5 (5 goes first, 3 unless given), "
+    "the first of this call), `skill` or `worker` (whom it is for) or `board` (a board below that does it: its id, or "
+    "`{id, input?, output?, fail?: fault|complete, wait?}`, where `input` maps keys there to ids or keys here, "
+    "`output` keys here to ids or keys there), "
+    "`priority` 1 to 5 (5 goes first, 3 unless given), "
     "`verify` (`true` or `agent`: another agent confirms it; `owner`: an agent of another owner), `retries` (2), "
     "`paths` that whoever takes it reserves, `trigger` (a condition that must hold first), `stage` (`G-2`) and "
     "`required` (whether its stage waits for it; true unless said). With `id` it changes a task; `state` PENDING tries "
@@ -497,6 +500,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         protocols=protocol_classes.Protocols(),
         conduct=lambda: None,
         wrote=lambda board: None,
+        below=SimpleNamespace(poke=lambda: None),
         checks=None,
         gauge=None,
     )

@@ -7,10 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.agenda import HELD, Settle
+from blackboard_mcp.protocols.agenda import HELD, Settle, TaskState
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations.agenda import lapses, planning, reservations, settling, taking
+from blackboard_mcp.storage.operations.agenda import (
+    lapses,
+    planning,
+    reservations,
+    settling,
+    sub_boards,
+    taking,
+)
 from blackboard_mcp.storage.operations.agenda import rows as task_rows
 from blackboard_mcp.storage.operations.agenda.rows import TaskRow
 from blackboard_mcp.storage.operations.ledger import rows
@@ -118,6 +125,31 @@ def dead_ends_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(rows._statements(), "task_put", put)
 
 
+def anywhere_goes(patch: pytest.MonkeyPatch) -> None:
+    """A task goes to any board, also to one above or beside."""
+
+    def check(ledger: Ledger, task: Any, where: str) -> rows.Steps[None]:
+        return
+        yield
+
+    patch.setattr(sub_boards, "check", check)
+
+
+def separated_boards_are_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """A board that was taken from below still keeps the task waiting."""
+
+    def outcome(board: str, sub: Any, since: int) -> rows.Steps[tuple[str, int, str] | None]:
+        return None
+        yield
+
+    patch.setattr(sub_boards, "_outcome", outcome)
+
+
+def tasks_below_lapse(patch: pytest.MonkeyPatch) -> None:
+    """A day's wait ends a task on a board below, as it ends an agent's."""
+    patch.setattr(lapses, "BOUND", "nobody:")
+
+
 MUTANTS: list[tuple[Mutate, str]] = [
     (anybody_takes, "test_I28_who_comes_second_is_told_who_has_it"),
     (late_done_counts, "test_a_lease_ends_and_its_holder_is_told"),
@@ -128,6 +160,9 @@ MUTANTS: list[tuple[Mutate, str]] = [
     (doers_confirm, "test_another_agent_confirms"),
     (bindings_are_ignored, "test_I28_a_binding_has_one_held_task"),
     (waived_tasks_block, "test_I31_a_waived_task_frees_what_comes_after"),
+    (anywhere_goes, "test_what_may_not_go_to_a_board_is_refused"),
+    (separated_boards_are_waited_for, "test_a_board_that_gives_no_answer_counts_as_configured"),
+    (tasks_below_lapse, "test_a_task_below_lasts_as_long_as_it_takes"),
     (dead_ends_stay, "test_who_repeats_a_dead_end_is_told"),
 ]
 
@@ -146,7 +181,7 @@ async def store(clock: HandClock) -> AsyncIterator[SqlBoardStore]:
 
 async def tried(store: SqlBoardStore, clock: HandClock, check: str) -> None:
     test = getattr(BoardStoreKit, check)
-    given = {"at": Table(store), "clock": clock, "store": store}
+    given = {"at": Table(store), "clock": clock, "store": store, "fail": "fault", "state": TaskState.FAULTED}
     await test(
         BoardStoreKit(), **{name: given[name] for name in inspect.signature(test).parameters if name in given}
     )

@@ -18,6 +18,7 @@ from .answers import Once
 from .errors import InvalidInput
 from .items import Item
 from .stages import NewStage, Stage
+from .sub_boards import SubBoard
 from .tokens import CountedText
 from .values import dataclass
 
@@ -131,6 +132,8 @@ class NewTask:
     paths: tuple[str, ...] | None = None
     """Patterns that whoever takes it reserves."""
     state: TaskState | None = None
+    sub: SubBoard | None = None
+    """The board that does it, for a new task; then `skill` and `worker` are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ class Task:
     why: str = ""
     lease_seconds: float = LEASE_SECONDS
     """Seconds for which a call of its holder renews the lease."""
+    sub: SubBoard | None = None
+    """The board below that does it, if one does; `worker` names it as well."""
 
     @property
     def id(self) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .agenda import Agenda, Attempt, Input, Planned, Reservation, Task, TaskState, task_id
 from .stages import Stage, Stages, StageState, stage_id
+from .sub_boards import SubBoard
 
 
 class _Wire(BaseModel):
@@ -39,6 +42,9 @@ class WireTask(_Wire):
     waits_on: str | None = None
     result: str | None = Field(default=None, description="id of the RESULT item")
     why: str = ""
+    board: dict[str, Any] | None = Field(
+        default=None, description="the board below that does it: id, input, output, fail, wait"
+    )
 
 
 class PlanAnswer(_Wire):
@@ -190,7 +196,13 @@ def wire_task(task: Task) -> WireTask:
         waits_on=task.waits_on or None,
         result=task.result,
         why=task.why,
+        board=None if task.sub is None else _wire_sub(task.sub),
     )
+
+
+def _wire_sub(sub: SubBoard) -> dict[str, Any]:
+    fields = asdict(sub)
+    return {"id": fields.pop("board"), **fields}
 
 
 def wire_agenda(agenda: Agenda) -> PlanAnswer:

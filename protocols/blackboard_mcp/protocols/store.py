@@ -71,6 +71,7 @@ from .rules import RuleBook
 from .runs import RunStore
 from .sightings import Readership, Sighting
 from .stages import StageStore
+from .sub_boards import SubBoardStore
 from .summary_store import SummaryStore
 from .tokens import Count
 from .transactions import Transaction
@@ -86,6 +87,7 @@ class BoardStore(
     ParticipantStore,
     AgendaStore,
     StageStore,
+    SubBoardStore,
     RunStore,
     WorkspaceStore,
     Protocol,

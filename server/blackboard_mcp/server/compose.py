@@ -40,6 +40,7 @@ from .usecases.blackboard import Blackboard
 from .usecases.growth_meter import Gauge
 from .usecases.readiness import Readiness
 from .usecases.retention import Keeper
+from .usecases.sub_boards import SubBoards
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.archive import ArchiveIndex
@@ -90,6 +91,8 @@ class Installation:
     """Returns the conductor of runs, which is made and begins to work with the first call."""
     wrote: Callable[[str], None]
     """Called with a board after each write to its files; it then brings the board's repository up to date."""
+    below: SubBoards
+    """Carries tasks that boards below do."""
     checks: Checks | None = None
     """The operator's checks on files; `None` without any, and where no work is done in the background."""
     gauge: Gauge | None = None
@@ -180,9 +183,10 @@ async def _opened(
         )
         if any(rule.names_roles for rule in await store.read_rules()):
             blackboard.rights.record_roles()
+        below = SubBoards(blackboard)
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []
         if background:
-            work = [("housekeeping", pruner.run()), ("activity", activity.run())]
+            work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("below", below.run())]
             if settings.retention is not None:
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
@@ -222,6 +226,7 @@ async def _opened(
                 protocols,
                 conduct,
                 wrote,
+                below,
                 checks,
                 gauge,
             )
@@ -458,7 +463,7 @@ def tool_set(
         from .tools.plan import PlanTools
         from .usecases.agenda import Tasks
 
-        PlanTools(Tasks(opened.blackboard), rendering).register(tools)
+        PlanTools(Tasks(opened.blackboard, opened.below.poke), rendering).register(tools)
     files = None
     if "workspace" in sets:
         from .usecases.workspace import Workspace

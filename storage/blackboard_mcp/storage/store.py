@@ -31,7 +31,7 @@ from .operations.access import members as member_operations
 from .operations.access import read_rules as read_rule_operations
 from .operations.access import tokens as token_operations
 from .operations.agenda import lapses as task_lapses
-from .operations.agenda import planning, settling, taking
+from .operations.agenda import planning, settling, sub_boards, taking
 from .operations.debates import standing_watches, views
 from .operations.items import endorsements as endorsing
 from .operations.items import posting, retraction
@@ -167,6 +167,13 @@ class SqlBoardStore(DebateMethods):
     prospect = reads_now(taking.prospect)
     sweep_tasks = writes(task_lapses.sweep)
     next_lapse = reads_now(task_lapses.next_lapse)
+
+    # Sub-boards
+
+    sub_boards_due = reads_now(sub_boards.due)
+    sub_boards_open = reads(sub_boards.are_open)
+    begin_sub_board = writes(sub_boards.begin, always=True)
+    end_sub_board = writes(sub_boards.end, always=True)
 
     # Stages
 

@@ -37,7 +37,10 @@ def task_words(event: Event) -> str | None:
         case EventType.PLAN_CANCELLED:
             return f"{task}{title}{why}"
         case EventType.CLAIM_TAKEN:
-            return f"{task}{title}" if said.get("task") else f"{lease} reserves {_listed(said, 'paths')}"
+            where = f" on board {word(str(said['board']))}" if said.get("board") else ""
+            return (
+                f"{task}{where}{title}" if said.get("task") else f"{lease} reserves {_listed(said, 'paths')}"
+            )
         case EventType.CLAIM_WAITING:
             return f"{task} waits{why}"
         case EventType.CLAIM_RESUMED:
@@ -52,7 +55,7 @@ def task_words(event: Event) -> str | None:
             result = f" in {one_line(str(said['result']))}" if said.get("result") else ""
             confirm = f'; another agent confirms: claim(id="{task}", op="verify", ok=true or false, text="…")'
             freed = f"; ready now: {_listed(said, 'freed')}" if said.get("freed") else ""
-            return f"{task} done{result}{title}{confirm if said.get('review') else freed}"
+            return f"{task} done{result}{why}{title}{confirm if said.get('review') else freed}"
         case EventType.CLAIM_FAILED:
             left = f"{said.get('left')} attempts left" if said.get("left") else "FAULTED, no attempts left"
             return f"{task} failed{note}; {left}"

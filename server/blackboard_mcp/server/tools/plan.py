@@ -25,6 +25,7 @@ from blackboard_mcp.protocols.asking import MAX_SKILLS
 from blackboard_mcp.protocols.conditions import MAX_CONDITION
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.items import MAX_TEXT, parse_ref
+from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.late_models import plan_wire
 from blackboard_mcp.protocols.stages import (
     MAX_DEFINED,
@@ -36,6 +37,7 @@ from blackboard_mcp.protocols.stages import (
     parse_stage,
     stage_id,
 )
+from blackboard_mcp.protocols.sub_boards import MAX_MAPPED, OnFail, SubBoard
 from blackboard_mcp.protocols.tokens import CountedText
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -44,7 +46,7 @@ from ..answers.rendering import Rendering
 from ..answers.stages import stage_lines
 from ..answers.tasks import agenda_lines, claimed_lines, planned_lines, settled_lines, task_lines
 from ..input.arguments import UNLISTED, Arguments
-from ..input.posts import ONE_OR_MORE, Seconds
+from ..input.posts import ONE_OR_MORE, Seconds, check_board
 from ..text.lines import one_line
 from ..usecases.agenda import Claimed, Tasks
 from .tool import Answer, Caller, ToolSet
@@ -75,8 +77,8 @@ Items = Annotated[
             "type": "array",
             "items": {"type": "object"},
             "maxItems": MAX_TASKS,
-            "description": "{title, text?, after: [T-1, $1], skill|worker|trigger, priority 1-5, stage?, verify?, "
-            "paths?, id?}",
+            "description": "{title, text?, after: [T-1, $1], skill|worker|trigger|board, priority 1-5, stage?, "
+            "verify?, paths?, id?}",
         }
     ),
 ]
@@ -96,6 +98,11 @@ Defined = Annotated[
 MoveWhy = Annotated[str, Field(max_length=MAX_WHY, json_schema_extra={UNLISTED: True})]
 StageId = Annotated[str, Field(max_length=16)]
 Condition = Annotated[str, Field(max_length=MAX_CONDITION)]
+BoardName = Annotated[str, Field(min_length=1, max_length=64)]
+Mapping = Annotated[
+    dict[Annotated[str, Field(max_length=MAX_KEY)], Annotated[str, Field(min_length=1, max_length=MAX_KEY)]],
+    Field(max_length=MAX_MAPPED),
+]
 STAGE_KINDS: Final = ("stage", "milestone")
 _PLACE: Final = re.compile(r"\$([1-9][0-9]{0,2})\Z")
 _GO_WITH: Final[dict[str, frozenset[str]]] = {
@@ -106,6 +113,18 @@ _GO_WITH: Final[dict[str, frozenset[str]]] = {
     "release": frozenset({"id", "lease", "text"}),
     "verify": frozenset({"id", "text", "ok", "cites"}),
 }
+
+
+class SubFields(BaseModel):
+    """The board below that does a task, as callers write it."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    id: BoardName
+    input: Mapping = {}
+    output: Mapping = {}
+    fail: OnFail = "fault"
+    wait: bool = True
 
 
 class TaskFields(BaseModel):
@@ -129,6 +148,7 @@ class TaskFields(BaseModel):
     ) = None
     id: TaskId | None = None
     state: Literal["PENDING", "COMPLETED"] | None = None
+    board: BoardName | SubFields | None = None
 
 
 class StageFields(BaseModel):
@@ -197,6 +217,9 @@ class PlanTools:
         """Plans, changes and cancels tasks. Without arguments it shows the agenda, with `why` alone one task."""
         if items or cancel:
             tasks = [self._new(place, item) for place, item in enumerate(items or (), 1)]
+            for task in tasks:
+                if isinstance(task, NewTask) and task.sub is not None:
+                    await self._tasks.check_below(caller.principal, task.sub.board)
             planned, attention = await self._tasks.plan(
                 caller.agent,
                 board,
@@ -255,6 +278,7 @@ class PlanTools:
                 retries=said.get("retries"),
                 paths=None if said.get("paths") is None else tuple(said["paths"]),
                 state=None if said.get("state") is None else TaskState(said["state"]),
+                sub=_sub(said.get("board")),
             )
         except InvalidInput as error:
             raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
@@ -438,6 +462,18 @@ def _stage_at(name: str) -> int:
     """Returns the number of a stage, or the negative place of one in the same call."""
     match = _PLACE.match(name.strip())
     return -int(match[1]) if match else parse_stage(name)
+
+
+def _sub(said: Any) -> SubBoard | None:
+    """Returns the board below that does a task, or `None`."""
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return SubBoard(check_board(said))
+    given = dict(said)
+    return SubBoard(
+        check_board(given.pop("id")), **{name: value for name, value in given.items() if value is not None}
+    )
 
 
 def _after(name: str) -> int:

@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from blackboard_mcp.protocols.access import Action, Principal
 from blackboard_mcp.protocols.agenda import (
     LEASE_SECONDS,
     Agenda,
@@ -69,8 +70,10 @@ class Claimed:
 class Tasks:
     """Use cases for the tasks of a board."""
 
-    def __init__(self, board: Blackboard) -> None:
+    def __init__(self, board: Blackboard, poke: Callable[[], None] | None = None) -> None:
+        """`poke` is called when a task for a board below was planned."""
         self._board = board
+        self._poke = poke
         self._returning: set[asyncio.Task[None]] = set()
         self._lines: WeakValueDictionary[str, WaitingLine] = WeakValueDictionary()
         self._places = itertools.count()
@@ -104,6 +107,8 @@ class Tasks:
         self._board.quotas.charge(agent, name, max(1, len(items)), size_of("".join(said)))
         once = once_of(once_key, "plan", tasks=[repr(item) for item in items], cancel=list(cancel), why=why)
         planned = await self._board.store.plan(name, agent, items, cancel=cancel, why=why, once=once)
+        if self._poke is not None and any(task.sub is not None for task in tasks):
+            self._poke()
         attention, seq = await self._board.attention(agent, name)
         return replace(planned, seq=seq), attention
 
@@ -125,6 +130,15 @@ class Tasks:
         attempts = await self._board.store.attempts(name, agent, number) if found else ()
         attention, seq = await self._board.attention(agent, name)
         return (found[0] if found else None), attempts, seq, attention
+
+    async def check_below(self, principal: Principal, below: str) -> None:
+        """Checks that the caller may post on a board that is to do a task. It need not exist.
+
+        Raises:
+            InvalidInput: it is no valid board id.
+            UnknownReference, Forbidden: the caller may not post there.
+        """
+        await self._board.rights.enter(principal, {Action.POST}, below)
 
     # Stages
 

@@ -410,6 +410,7 @@ TABLES: tuple[Table, ...] = (
         },
     ),
     Table("task_after", ColumnRole.TRUTH, ("task", "after_task"), {"task": WHOLE, "after_task": WHOLE}),
+    Table("sub_board", ColumnRole.TRUTH, ("task",), {"task": WHOLE, "spec": OBJECT, "since": WHOLE}),
     Table(
         "task_attempt",
         ColumnRole.TRUTH,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from blackboard_mcp.protocols.agenda import MAX_SWEPT, Attempt, TaskState
+from blackboard_mcp.protocols.agenda import MAX_SWEPT, MAX_WAITING_SECONDS, Attempt, TaskState
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.sub_boards import BOUND
 
 from ...operation import Write
 from ..ledger.ledger import Ledger, find_board, open_ledger
@@ -44,6 +45,10 @@ def end_on(ledger: Ledger) -> Steps[int]:
     until = yield from rows.ends(ledger.no, found.values())
     moved = 0
     for row in found.values():
+        if row.state == TaskState.WAITING and row.worker.startswith(BOUND):
+            # The board below has the time that it takes: nobody's lease runs.
+            yield sql("task_renew"), (ledger.no, row.number, ledger.now + int(MAX_WAITING_SECONDS * MICROS))
+            continue
         if row.state == TaskState.WAITING:
             why = "it is over" if row.number in waiting else "it waited for the longest time there is"
             yield from resume(ledger, row, why)

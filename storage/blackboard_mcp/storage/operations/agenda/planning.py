@@ -34,6 +34,7 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, Refused, UnknownReference
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.stages import MAX_TRIGGERS, STAGE_OVER, NewStage, Stage, parse_stage, stage_id
+from blackboard_mcp.protocols.sub_boards import BOUND
 
 from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
@@ -43,7 +44,7 @@ from ..stages import defining
 from ..stages.judging import check_condition, named
 from ..stages.rows import find_stages, mention
 from ..stages.rows import values as stage_values
-from . import lapses, reservations, rows
+from . import lapses, reservations, rows, sub_boards
 from .dead_ends import dead_ends
 from .rows import TaskRow
 
@@ -128,6 +129,7 @@ def plan(
             continue
         task = _placed(item, ids, place)
         _check(task, place + 1)
+        yield from sub_boards.check(ledger, task, f"Item {place + 1} of items")
         number = parse_task(ids[place])
         if task.number:
             yield from _change(ledger, changed[number], task, task.after, ids, why)
@@ -253,19 +255,21 @@ def _add(
         title=(task.title or "").strip(),
         text=task.text or "",
         skill=task.skill or "",
-        worker=task.worker or "",
+        worker=task.worker or (BOUND + task.sub.board if task.sub else ""),
         trigger_if=task.trigger or "",
         priority=task.priority or PRIORITY,
         stage=task.stage or 0,
         required=int(bool(task.stage) if task.required is None else task.required),
         verify=task.verify or "",
-        retries=RETRIES if task.retries is None else task.retries,
+        retries=(0 if task.sub else RETRIES) if task.retries is None else task.retries,
         paths=dumps(list(task.paths or ())),
         created_by=ledger.agent,
         created_at=ledger.now,
         moved_at=ledger.now,
     )
     yield from rows.add(row)
+    if task.sub is not None:
+        yield from sub_boards.add(ledger, row, task.sub)
     yield from _order(ledger, row, after, ids)
     if row.trigger_if:
         yield from _await(ledger, row, ids)
@@ -354,6 +358,11 @@ def _change(
     if row.state in TASK_OVER:
         raise Refused(
             f"{row.id} is {row.state}, and no longer changes. Nothing was changed; plan another task."
+        )
+    if row.worker.startswith(BOUND) and not (task.skill is task.worker is task.trigger is None):
+        raise Refused(
+            f"{row.id} is done on {row.worker[len(BOUND) :]}: that does not change. Nothing was changed; cancel it and "
+            "plan another."
         )
     before: dict[str, Any] = {}
     for name in _FIELDS:

@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.findings import fingerprint
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.stages import stage_id
+from blackboard_mcp.protocols.sub_boards import BOUND, SubBoard
 
 from ..ledger.ledger import Ledger
 from ..ledger.rows import BoardRow, Steps, dumps, instant, numbers, sql
@@ -158,10 +159,24 @@ def values(board: BoardRow, rows: Sequence[TaskRow], now: int) -> Steps[tuple[Ta
     closed: Mapping[int, str] = {}
     if any(row.stage for row in rows):
         closed = yield from closed_stages(board.no)
+    below: Mapping[int, SubBoard] = {}
+    if any(row.worker.startswith(BOUND) for row in rows):
+        from .sub_boards import of  # it needs this module
+
+        below = yield from of(board.no, rows)
     results = {row.result for row in rows if row.result}
     types: dict[int, str] = dict((yield sql("item_types"), (board.no, numbers(results)))) if results else {}
     return tuple(
-        _value(row, until.get(row.number, 0), before.get(row.number, ()), closed, types, now) for row in rows
+        _value(
+            row,
+            until.get(row.number, 0),
+            before.get(row.number, ()),
+            closed,
+            types,
+            now,
+            below.get(row.number),
+        )
+        for row in rows
     )
 
 
@@ -172,6 +187,7 @@ def _value(
     closed: Mapping[int, str],
     types: Mapping[int, str],
     now: int,
+    sub: SubBoard | None,
 ) -> Task:
     state, holder = TaskState(row.state), row.holder
     if state is TaskState.RUNNING and until <= now:
@@ -213,6 +229,7 @@ def _value(
         result=item_id(types[row.result], row.result) if row.result in types else None,
         why=row.why,
         lease_seconds=row.length / MICROS or LEASE_SECONDS,
+        sub=sub,
     )
 
 

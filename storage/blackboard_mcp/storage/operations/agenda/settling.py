@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import (
@@ -186,20 +187,26 @@ def _post(
     text: CountedText,
     row: TaskRow,
     edges: Sequence[tuple[EdgeKind, int]],
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Steps[int]:
-    """Posts the result of a task or a critique of one, and returns its number."""
+    """Posts the result of a task or a critique of one, and returns its number; `more` is metadata."""
     draft = Draft(
         text=text.text,
         type=kind,
         edges=tuple(edges),
         visibility=Visibility.BOARD,
-        metadata={"task": row.id},
+        metadata={"task": row.id, **more},
         tokens=text.tokens,
         sha256=content_hash(text.text),
         counted_by=text.counted_by,
         checked=ledger.board.config.validation,  # rules for what agents post do not apply to reports on tasks
     )
     return (yield from posting.apply(ledger, [draft])).placed[0]
+
+
+def post_result(ledger: Ledger, text: CountedText, row: TaskRow, source: Mapping[str, Any]) -> Steps[int]:
+    """Posts the result that a board below gave, and returns its number; `source` says where it is from."""
+    return (yield from _post(ledger, ItemType.RESULT, text, row, (), {"from": dict(source)}))
 
 
 def _done(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settled]:

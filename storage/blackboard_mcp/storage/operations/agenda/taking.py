@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.sub_boards import BOUND
 
 from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
@@ -149,6 +150,11 @@ def _check_ready(ledger: Ledger, row: TaskRow, able: Sequence[str]) -> Steps[Non
         Conflict: somebody holds it, or another task with its binding.
         Refused: it is not ready, or for others.
     """
+    if row.worker.startswith(BOUND):
+        raise Refused(
+            f"{row.id} is done on {row.worker[len(BOUND) :]}: the server gives it there and brings the answer back. "
+            f'Nothing was changed; take part there: read(board="{row.worker[len(BOUND) :]}").'
+        )
     if row.held:
         yield from _taken_by_another(ledger, row)
     task = (yield from rows.values(ledger.board, [row], ledger.now))[0]

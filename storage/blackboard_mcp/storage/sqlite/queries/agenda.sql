@@ -115,6 +115,31 @@ WITH RECURSIVE up(n) AS (
 SELECT a.task, a.after_task FROM up CROSS JOIN task_after a NOT INDEXED ON a.board = ?1 AND a.task = up.n
 WHERE EXISTS (SELECT 1 FROM up WHERE n = ?2);
 
+-- name: sub_board_add
+-- A board below does a task.
+INSERT INTO sub_board(board, task, spec, since) VALUES (?1, ?2, ?3, 0);
+
+-- name: sub_boards_of
+-- What tasks (a JSON list) that boards below do give and bring back.
+SELECT task, spec FROM sub_board WHERE board = ?1 AND task IN (SELECT value FROM json_each(?2));
+
+-- name: sub_board_since
+-- A task began on the board below when that was at this sequence.
+UPDATE sub_board SET since = ?3 WHERE board = ?1 AND task = ?2;
+
+-- name: sub_boards_open
+-- Tasks that boards below do and that are not over, with their boards, what they map, and since when.
+SELECT b.id, t.number, t.state, s.spec, s.since
+FROM task t INDEXED BY task_below JOIN board b ON b.no = t.board
+JOIN sub_board s ON s.board = t.board AND s.task = t.number
+WHERE substr(t.worker, 1, 6) = 'board:' AND t.state IN ('PENDING', 'RUNNING', 'WAITING')
+LIMIT ?1;
+
+-- name: run_over_since
+-- The newest run of a board that ended after a sequence.
+SELECT number, state, reason, answer FROM run
+WHERE board = ?1 AND state IN ('finished', 'stopped') AND stamp > ?2 ORDER BY number DESC LIMIT 1;
+
 -- name: attempt_add
 -- An attempt at a task ended.
 INSERT INTO task_attempt(board, task, lease, agent, how, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

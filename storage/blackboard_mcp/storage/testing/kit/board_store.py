@@ -51,6 +51,7 @@ from .running import BudgetTests, DecisionTests, FinalTests, RunTests, SealedTes
 from .sighting import SightingTests
 from .staging import ConditionTests, StageTests
 from .storing import StoringTests
+from .sub_boards import SubBoardTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
 from .teams import TeamTests
@@ -116,6 +117,7 @@ class BoardStoreKit(
     TakingTests,
     SettlingTests,
     ReservationTests,
+    SubBoardTests,
     RuleTests,
     RunTests,
     DecisionTests,

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.runs import Chosen, NewRun
 from blackboard_mcp.protocols.sightings import Sighting
 from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.sub_boards import SubBoard
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.workspace import Edit
 
@@ -104,6 +105,7 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
         NewTask(title="first", paths=("key:theirs:*",)),
         NewTask(title="second", after=(-1,), verify="owner"),
         NewTask(title="third"),
+        NewTask(title="fourth", sub=SubBoard("below", {"seen": "plan:a"})),
     ]
     await store.plan("main", "alice", tasks)
     await store.plan("main", "alice", [], cancel=[3], why="no need")

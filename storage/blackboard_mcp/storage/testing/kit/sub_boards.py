@@ -1,0 +1,130 @@
+"""Tests of tasks that a board below does: when they are due, that they begin and end once, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from blackboard_mcp.protocols.agenda import NewTask, TaskState
+from blackboard_mcp.protocols.board import BoardChange, BoardConfig, Lifecycle
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.sub_boards import MAX_MAPPED, SubBoard, SubDue
+
+from ..harness import HandClock, Table
+from .planning import plan, said, task
+
+Handles = tuple[Table, Table]
+
+
+async def below(at: Table, name: str = "low") -> str:
+    """Makes a board below the table's."""
+    await at.store.ensure_board(name, SYSTEM, BoardConfig())
+    await at.store.change_board(name, SYSTEM, BoardChange(parent=at.board))
+    return name
+
+
+async def due(at: Table) -> list[tuple[int, int, str]]:
+    """Returns number, lease and trouble of the tasks of the table's board that are due."""
+    found: list[SubDue] = await at.store.sub_boards_due()
+    return [(one.number, one.lease, one.trouble) for one in found if one.board == at.board]
+
+
+class SubBoardTests:
+    """Tests of tasks that boards below do."""
+
+    async def test_a_task_of_a_board_below_begins_and_ends_once(self, handles: Handles) -> None:
+        at, other = handles
+        first, second = await plan(at, "look", "saw", sub=SubBoard("low"))
+        last = (await at.store.plan(at.board, "alice", [NewTask(title="tell", after=(first,))])).tasks[0]
+        assert await due(at) == [(first, 0, ""), (second, 0, "")]
+        assert not await at.store.begin_sub_board(at.board, first), "there is no board below yet"
+        await below(at)
+        begun = await asyncio.gather(
+            *(one.store.begin_sub_board(at.board, first) for one in (at, other) for _ in range(3))
+        )
+        assert sum(begun) == 1
+        # One task at a time is done on a board, and the other waits for it.
+        assert await due(at) == []
+        waiting = await task(at, first)
+        assert (waiting.state, waiting.holder, waiting.waits_on) == (TaskState.WAITING, SYSTEM, "board low")
+        assert await at.store.take_task(at.board, "alice") is None
+        await at.store.change_board("low", SYSTEM, BoardChange(lifecycle=Lifecycle.SETTLED))
+        trouble = "it was settled without an ANSWER"
+        assert await due(at) == [(first, waiting.lease, trouble)]
+        assert not await at.store.end_sub_board(at.board, first, waiting.lease + 1, said("old"), ok=True)
+        ended = await asyncio.gather(
+            *(
+                one.store.end_sub_board(at.board, first, waiting.lease, said("Nine."), ok=True, source="A-1")
+                for one in (at, other)
+                for _ in range(3)
+            )
+        )
+        assert sum(ended) == 1
+        done = await task(at, first)
+        assert (done.state, (await task(at, last.number)).ready) == (TaskState.COMPLETED, True)
+        events = [event for event in await at.events() if event.data.get("task") == done.id]
+        assert [str(event.event) for event in events] == [
+            "plan.added",
+            "claim.taken",
+            "claim.waiting",
+            "claim.done",
+        ]
+        assert {event.agent for event in events[1:]} == {SYSTEM}
+        assert await due(at) == [(second, 0, "")]
+
+    @pytest.mark.parametrize(
+        ("fail", "state"), [("fault", TaskState.FAULTED), ("complete", TaskState.COMPLETED)]
+    )
+    async def test_a_board_that_gives_no_answer_counts_as_configured(
+        self, at: Table, fail: str, state: TaskState
+    ) -> None:
+        (number,) = await plan(at, "look", sub=SubBoard("low", fail=fail))  # type: ignore[arg-type]
+        await below(at)
+        assert await at.store.begin_sub_board(at.board, number)
+        assert await due(at) == []
+        await at.store.change_board("low", SYSTEM, BoardChange(parent=""))
+        found = await due(at)
+        assert len(found) == 1, "the task has to end"
+        _, lease, trouble = found[0]
+        assert trouble == "'low' is not below this board any more"
+        assert await at.store.end_sub_board(at.board, number, lease, said(trouble), ok=False)
+        ended = await task(at, number)
+        assert (ended.state, ended.result, ended.why) == (state, None, trouble)
+        assert await due(at) == []
+        assert not await at.store.sub_boards_open()
+
+    async def test_a_task_below_lasts_as_long_as_it_takes(self, at: Table, clock: HandClock) -> None:
+        (number,) = await plan(at, "look", sub=SubBoard("low"))
+        await below(at)
+        assert await at.store.begin_sub_board(at.board, number)
+        for _ in range(3):
+            clock.advance(90_000)
+            await at.store.sweep_tasks()
+            assert (await task(at, number)).state is TaskState.WAITING
+
+    async def test_without_wait_a_task_is_over_once_it_was_given_below(self, at: Table) -> None:
+        (number,) = await plan(at, "look", sub=SubBoard("low", wait=False))
+        await below(at)
+        assert await at.store.begin_sub_board(at.board, number)
+        assert ((await task(at, number)).state, await due(at)) == (TaskState.COMPLETED, [])
+
+    async def test_what_may_not_go_to_a_board_is_refused(self, at: Table) -> None:
+        await plan(at, "first")
+        await at.store.ensure_board("other", SYSTEM, BoardConfig())
+        await below(at)
+        seq = await at.seq()
+        many = {f"k{n}": "F-1" for n in range(MAX_MAPPED + 1)}
+        for given, error in (
+            (NewTask(title="x", sub=SubBoard(at.board)), InvalidInput),
+            (NewTask(title="x", sub=SubBoard("other")), Refused),
+            (NewTask(title="x", sub=SubBoard("low"), worker="bob"), InvalidInput),
+            (NewTask(title="x", sub=SubBoard("low", input=many)), InvalidInput),
+            (NewTask(title="x", sub=SubBoard("low", output={"no key": "F-1"})), InvalidInput),
+            (NewTask(number=1, sub=SubBoard("low")), InvalidInput),
+        ):
+            with pytest.raises(error):
+                await at.store.plan(at.board, "alice", [given])
+        with pytest.raises(BlackboardError, match="could ever end"):
+            await at.store.plan("low", "alice", [NewTask(title="back", sub=SubBoard(at.board))])
+        assert await at.seq() == seq

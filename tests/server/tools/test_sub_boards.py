@@ -1,0 +1,167 @@
+"""Tasks that a board below does, through real clients: inputs go down, the answer comes back (F45)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.protocols.access import Principal, Role
+from blackboard_mcp.server import compose
+
+mode, both = boards.mode, boards.both
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    async with boards.open_boards(
+        tmp_path, mode, background=True, tools=("core", "run", "plan", "admin")
+    ) as opened:
+        yield opened
+
+
+OVER = ("COMPLETED", "FAULTED", "CANCELLED", "REVIEW")
+
+
+async def task(agent: Any, id: str, state: str) -> Any:
+    """Waits until a task is in a state, and returns it."""
+    while True:
+        seq = (await agent.do("read"))["seq"]
+        found = (await agent.do("plan", why=id))["items"][0]
+        if found["state"] == state:
+            return found
+        assert found["state"] not in OVER, found
+        await agent.do("wait", since=seq, seconds=20)
+
+
+@both
+async def test_a_board_below_gets_its_inputs_and_gives_back_its_answer(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("post", text="Nine stations.", key="survey")
+    fact = (await ann.post("Station 4 is closed.", "FACT"))["id"]
+    below = {"id": "tides", "input": {"stations": "survey", "closed": fact}, "output": {"table": "draft"}}
+    await ann.do("plan", items=[{"title": "compare", "text": "Which one leads?", "board": below}])
+    told = await ann.do("plan", items=[{"title": "tell", "after": ["T-1"]}])
+    assert told["items"][0]["blocked_by"][0].startswith("T-1 ")
+    waiting = await task(ann, "T-1", "WAITING")
+    assert waiting["worker"] == "board:tides"
+    assert waiting["board"] == {**below, "fail": "fault", "wait": True}
+    assert "WAITING by system for board tides" in await ann.say("plan")
+
+    there = await ben.do("read", board="tides", keys=["stations", "closed", "task:T-1"])
+    assert [(one["text"], one["author"]) for one in there["items"]] == [
+        ("Nine stations.", "system"),
+        ("Station 4 is closed.", "system"),
+        ("compare\n\nWhich one leads?", "system"),
+    ]
+    assert there["items"][1]["metadata"] == {"from": {"task": "T-1", "item": f"{fact}@1", "by": "ann"}}
+    await ben.do("turn", start={"problem": "Which one leads?", "agents": ["ben"]}, board="tides", seconds=5)
+    await ben.do("post", text="4, 2, 7", key="draft", board="tides")
+    await ben.do("finalize", text="Station 2 leads.", board="tides")
+
+    done = await task(ann, "T-1", "COMPLETED")
+    result = await ann.item(done["result"])
+    assert result["text"] == "Station 2 leads."
+    assert result["author"] == "system"
+    assert result["metadata"]["from"]["board"] == "tides"
+    assert (await ann.do("read", keys=["table"]))["items"][0]["text"] == "4, 2, 7"
+    taken = await ben.do("claim")
+    assert (taken["id"], taken["inputs"][0]["text"]) == ("T-2", "Station 2 leads.")
+    problem = (await ben.do("read", board="tides", keys=["task:T-1"]))["items"][0]
+    assert problem["status"] == "RESOLVED"
+
+
+@both
+async def test_a_settled_board_answers_with_its_last_answer_or_fails_as_configured(
+    board: Any, mode: str
+) -> None:
+    ann = await board.join("ann")
+    items = [{"title": name, "board": {"id": name, "fail": fail}} for name, fail in FAILS]
+    await ann.do("plan", items=[*items, {"title": "quick", "board": {"id": "quick", "wait": False}}])
+    assert (await task(ann, "T-4", "COMPLETED"))["result"] is None
+    for name in ("answered", "faulted", "ignored"):
+        await task(ann, f"T-{[one for one, _ in FAILS].index(name) + 1}", "WAITING")
+        if name == "answered":
+            await ann.do("post", text="Forty-two.", type="ANSWER", board=name)
+        await ann.do("board", lifecycle="settled", board=name)
+    done = await task(ann, "T-1", "COMPLETED")
+    assert (await ann.item(done["result"]))["text"] == "Forty-two."
+    faulted = await task(ann, "T-2", "FAULTED")
+    assert faulted["why"] == "board 'faulted' gave no answer: it was settled without an ANSWER"
+    ignored = await task(ann, "T-3", "COMPLETED")
+    assert (ignored["result"], "without an ANSWER" in ignored["why"]) == (None, True)
+    # Tried again, it fails at once while that board is settled.
+    await ann.do("plan", items=[{"id": "T-2", "state": "PENDING"}], why="again")
+    assert "is settled" in (await task(ann, "T-2", "FAULTED"))["why"]
+
+
+FAILS = [("answered", "fault"), ("faulted", "fault"), ("ignored", "complete")]
+
+
+@both
+async def test_an_agents_entries_are_never_overwritten_and_missing_inputs_fail(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    await ann.do("post", text="mine", key="table")
+    await ann.do("post", text="only for me", key="secret", visibility="private")
+    await ann.do("plan", items=[{"title": "a", "board": {"id": "a", "output": {"table": "draft"}}}])
+    await ann.do("plan", items=[{"title": "b", "board": {"id": "b", "input": {"x": "secret"}}}])
+    assert "no secret for everybody" in (await task(ann, "T-2", "FAULTED"))["why"]
+    await task(ann, "T-1", "WAITING")
+    await ann.do("post", text="draft", key="draft", board="a")
+    await ann.do("post", text="Done.", type="ANSWER", board="a")
+    await ann.do("board", lifecycle="settled", board="a")
+    assert "the entry table of board 'main' is ann's" in (await task(ann, "T-1", "FAULTED"))["why"]
+    assert (await ann.do("read", keys=["table"]))["items"][0]["text"] == "mine"
+
+
+@both
+async def test_no_board_waits_for_itself_and_none_is_taken_unasked(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "go", "board": "low"}])
+    await task(ann, "T-1", "WAITING")
+    assert (await ann.do("board", board="low"))["parent"] == "main"
+    for named in ("low", "main"):
+        failure = await ann.fail("plan", items=[{"title": "back", "board": named}], board="low")
+        assert "so neither could ever end. Nothing was changed" in failure["message"]
+    assert "lies below" in (await ann.fail("board", parent="low", board="main"))["message"]
+    await ann.do("post", text="ours", board="other")
+    failure = await ann.fail("plan", items=[{"title": "grab", "board": "other"}])
+    assert 'board(board="other", parent="main")' in failure["message"]
+    assert "is done on low" in (await ben.fail("claim", id="T-1"))["message"]
+    assert (await ben.do("claim", seconds=0))["id"] is None
+    failure = await ann.fail("plan", items=[{"title": "x", "board": "low", "skill": "sql"}])
+    assert "neither skill nor worker" in failure["message"]
+    assert "is done on low" in (await ann.fail("plan", items=[{"id": "T-1", "worker": "ben"}]))["message"]
+    # Once the board is no longer below, the task ends as configured.
+    await ann.do("board", parent="", board="low")
+    assert "not below this board any more" in (await task(ann, "T-1", "FAULTED"))["why"]
+
+
+@both
+async def test_a_result_from_below_may_be_confirmed_by_another(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "try", "board": "trial", "verify": True}])
+    await task(ann, "T-1", "WAITING")
+    await ann.do("post", text="It holds.", type="ANSWER", board="trial")
+    await ann.do("board", lifecycle="settled", board="trial")
+    await task(ann, "T-1", "REVIEW")
+    await ben.do("claim", id="T-1", op="verify", ok=True, text="Read it.")
+    assert (await task(ann, "T-1", "COMPLETED"))["result"]
+
+
+async def test_who_may_not_post_below_plans_nothing_there(tmp_path: Path) -> None:
+    def principal(connection: Any) -> Principal:
+        name = connection.client_name or "nobody"
+        return Principal(name, name, {"main": Role.CONTRIBUTOR, "shown": Role.OBSERVER})
+
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "plan")) as board:
+        board.server = compose.build_server(board.opened, identify=principal)
+        ann = await board.join("ann")
+        await ann.post("here")
+        seq = (await ann.do("read"))["seq"]
+        for below, error in (("shown", "forbidden"), ("elsewhere", "not_found"), ("no board!", "invalid")):
+            failure = await ann.fail("plan", items=[{"title": "go", "board": below}])
+            assert failure["error"] == error
+        assert (await ann.do("read"))["seq"] == seq
