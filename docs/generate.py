@@ -239,7 +239,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.RUN_STARTED: ("A run began.", "run, problem (id), strategy, agents, max_rounds"),
     EventType.TURN_GIVEN: (
         "An agent has its turn; the sequence is its lease.",
-        "run, round, agent, kind (contribute, decide, answer), by",
+        "run, round, agent, kind (contribute, decide, answer), by (which strategy chose), why (its rationale, if any)",
     ),
     EventType.TURN_ENDED: ("A turn ended with a contribution.", "run, round, lease, item (id), tokens, cost"),
     EventType.TURN_LAPSED: ("A turn ended without one.", "run, round, lease, agent"),

@@ -134,7 +134,8 @@ class Chosen:
     """What a strategy chose for the next round: agents with an instruction each, or the end of the rounds.
 
     `by` is the strategy's or coordinator's name. `end` settles the run; `reason` says why. No agents without `end`
-    means that nobody can contribute now (`run.no_contributor`).
+    means that nobody can contribute now (`run.no_contributor`). With agents, `reason` is the rationale that their turns
+    carry.
     """
 
     agents: Mapping[str, str]
@@ -143,6 +144,8 @@ class Chosen:
     reason: str = ""
     state: Mapping[str, Any] | None = None
     """The strategy's own state from now on; `None` leaves it."""
+    delegate: str = ""
+    """The strategy that chooses this round in its place, for the reason in `reason`; then `agents` is empty."""
 
 
 @dataclass(frozen=True, slots=True)

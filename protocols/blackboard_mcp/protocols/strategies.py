@@ -17,6 +17,8 @@ COORDINATOR: Final = "coordinator"
 """The strategy of which an agent, the run's coordinator, decides."""
 MODEL: Final = "llm"
 """The strategy of which a language model behind the server's endpoint decides."""
+MAX_SWITCHES: Final = 10
+"""How often in a run a strategy may put another in the place of the one that it put there; then that one stays."""
 STRATEGY_SECONDS: Final = 30.0
 """Seconds that a strategy may take; then the run's fallback chooses that round."""
 
@@ -47,6 +49,9 @@ class Situation:
 
 class Strategy(Protocol):
     """Chooses who contributes next.
+
+    A strategy of strategies names another as `delegate`, by what the log says of earlier rounds: each `turn.given` says
+    by which strategy the round was chosen and why.
 
     Agents of a choice that are not eligible are left out. Where `choose` raises, or takes longer than
     `STRATEGY_SECONDS`, the run's fallback chooses that round, and its turns say so.

@@ -11,7 +11,7 @@ from typing import Any
 import boards
 import pytest
 from blackboard_mcp.protocols.runs import Chosen
-from blackboard_mcp.protocols.strategies import Situation
+from blackboard_mcp.protocols.strategies import MAX_SWITCHES, Situation
 from patience import PATIENCE
 
 mode, both = boards.mode, boards.both
@@ -40,7 +40,32 @@ class Broken:
         raise RuntimeError("private words")
 
 
-OWN = (f"backwards={__name__}:Backwards", f"broken={__name__}:Broken")
+class Watcher:
+    """A strategy of strategies: where the round before said nothing new, the other one chooses."""
+
+    async def choose(self, situation: Situation) -> Chosen:
+        assert " delegate" not in situation.run.strategy_state
+        given = [event for event in await situation.events(0, 500) if event.event == "turn.given"]
+        last = str(given[-1].data["by"]) if given else ""
+        other = "choreography" if last.startswith("round-robin,") else "round-robin"
+        return Chosen(
+            {}, "", delegate=other, reason=f"{last or 'nothing'} before", state={"seen": len(given)}
+        )
+
+
+class Astray:
+    """A strategy that names itself in its place."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        return Chosen({}, "", delegate="astray")
+
+
+OWN = (
+    f"backwards={__name__}:Backwards",
+    f"broken={__name__}:Broken",
+    f"watcher={__name__}:Watcher",
+    f"astray={__name__}:Astray",
+)
 
 
 @pytest.fixture
@@ -304,6 +329,35 @@ async def test_a_users_class_chooses_and_is_cut_to_who_may(board: Any) -> None:
     await ann.do("turn", text="two", seconds=0)
     done = await ben.do("turn", text="three", seconds=0)
     assert (done["state"], done["reason"]) == ("settled", "three are enough, of 3 events")
+
+
+@both
+async def test_a_strategy_watches_others_and_names_who_chooses_up_to_a_ceiling(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    now = await start(ann, strategy="watcher", agents=["ann"], max_rounds=MAX_SWITCHES + 4)
+    for place in range(MAX_SWITCHES + 3):
+        assert now["yours"]
+        now = await ann.do("turn", text=f"finding {place}", seconds=20)
+    log = await ann.do("wait", since=0, seconds=0, limit=200)
+    given = [event["data"] for event in log["events"] if event["event"] == "turn.given"]
+    named = ["round-robin", "choreography"] * MAX_SWITCHES
+    kept = [named[min(place, MAX_SWITCHES)] for place in range(MAX_SWITCHES + 4)]
+    assert [one["by"] for one in given] == [f"{name}, named by watcher" for name in kept]
+    assert [one["why"] for one in given[:2]] == ["nothing before", "round-robin, named by watcher before"]
+    assert {one["why"] for one in given[MAX_SWITCHES + 2 :]} <= {
+        "round-robin, named by watcher before",
+        f"the {MAX_SWITCHES} changes of strategy that a run may have were made",
+    }
+    assert any("changes of strategy" in one["why"] for one in given)
+    assert "ann's turn (nothing before);" in await ann.say("read", since=0)
+
+
+async def test_a_strategy_that_names_nobody_else_is_replaced_for_the_round(board: Any) -> None:
+    ann, _ben = await board.join("ann", "ben")
+    assert (await start(ann, strategy="astray"))["yours"]
+    log = await ann.do("wait", since=0, seconds=0)
+    by = next(event["data"]["by"] for event in log["events"] if event["event"] == "turn.given")
+    assert by == "round-robin instead of astray, which named 'astray', which cannot choose in its place"
 
 
 async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(board: Any) -> None:

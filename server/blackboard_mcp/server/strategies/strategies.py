@@ -13,7 +13,7 @@ from typing import Any, Final
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.runs import MAX_INSTRUCTION, Chosen
-from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL, STRATEGY_SECONDS, Situation
+from blackboard_mcp.protocols.strategies import COORDINATOR, MAX_SWITCHES, MODEL, STRATEGY_SECONDS, Situation
 from cachetools import FIFOCache
 
 from ..plugins.bounded import Bounded, PolicyFailed
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 MAX_STATE: Final = 10_000
 """Most characters of a strategy's own state as JSON."""
 _REASON: Final = 300
+_PLACE: Final = " delegate"
+"""The key in a run's state under which the server keeps whom a strategy named in its place."""
 _BOARDS: Final = 1_000
 
 
@@ -87,11 +89,47 @@ class Strategies:
         try:
             if name not in self._own:
                 raise PolicyFailed("is not known to this server")
-            return await self._asked(board, name, situation)
+            asked = replace(situation, run=replace(situation.run, strategy_state=_own_state(situation)))
+            chosen = await self._asked(board, name, asked)
+            return await self._delegated(board, name, situation, chosen) if chosen.delegate else chosen
         except PolicyFailed as error:
             logger.warning("strategy '%s' of %s on %s %s", name, situation.run.id, board, error)
             fallback = BUILT_IN.get(situation.run.fallback, round_robin)(situation)
             return replace(fallback, by=f"{fallback.by} instead of {name}, which {error}"[:_REASON])
+
+    async def _delegated(self, board: str, name: str, situation: Situation, chosen: Chosen) -> Chosen:
+        """Returns what the strategy chooses that another named in its place.
+
+        After `MAX_SWITCHES` changes in a run the last one named stays. Who was named, and how often that changed, is
+        kept in the run beside the strategy's own state.
+
+        Raises:
+            PolicyFailed: there is no such strategy, or it names another in turn.
+        """
+        kept = situation.run.strategy_state.get(_PLACE) or {"strategy": "", "switches": 0}
+        wanted, switches = chosen.delegate, int(kept["switches"])
+        reason = chosen.reason
+        if wanted != kept["strategy"] and kept["strategy"]:
+            if switches >= MAX_SWITCHES:
+                wanted = str(kept["strategy"])
+                reason = f"the {MAX_SWITCHES} changes of strategy that a run may have were made"
+            else:
+                switches += 1
+        if wanted == name or not (wanted in BUILT_IN or wanted in self._own):
+            raise PolicyFailed(f"named {wanted[:40]!r}, which cannot choose in its place")
+        if wanted in BUILT_IN:
+            made = BUILT_IN[wanted](situation)
+        else:
+            made = await self._asked(board, wanted, situation)
+            if made.delegate:
+                raise PolicyFailed(f"named {wanted}, which named another")
+        state = dict(_own_state(situation) if chosen.state is None else chosen.state)
+        return replace(
+            made,
+            by=f"{wanted}, named by {name}"[:_REASON],
+            reason=(reason if made.agents else made.reason)[:_REASON],
+            state={**state, _PLACE: {"strategy": wanted, "switches": switches}},
+        )
 
     async def _asked(self, board: str, name: str, situation: Situation) -> Chosen:
         bounded = self._bounded.setdefault((board, name), Bounded(name, STRATEGY_SECONDS))
@@ -111,6 +149,11 @@ class Strategies:
         return await bounded.ask(think)
 
 
+def _own_state(situation: Situation) -> dict[str, Any]:
+    """Returns what a strategy keeps in the run, without what the server keeps about it."""
+    return {key: value for key, value in situation.run.strategy_state.items() if key != _PLACE}
+
+
 async def _coroutine(read: Any, after: int, limit: int) -> Sequence[Event]:
     found: Sequence[Event] = await read(after, limit)
     return found
@@ -126,7 +169,9 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
     Raises:
         TypeError: it is no choice.
     """
-    if not isinstance(chosen, Chosen) or not isinstance(chosen.reason, str):
+    if not isinstance(chosen, Chosen) or not (
+        isinstance(chosen.reason, str) and isinstance(chosen.delegate, str)
+    ):
         raise TypeError("choose returns a Chosen")
     if chosen.state is not None and len(json.dumps(dict(chosen.state))) > MAX_STATE:
         raise ValueError("the state is too long")

@@ -229,7 +229,7 @@ def choose(write: Write, board: str, run: int, stamp: int, chosen: Chosen) -> St
             yield from ledger.emit(EventType.RUN_NO_CONTRIBUTOR, data=data, concerns=[row.started_by])
         else:
             yield from check_eligible(ledger, row, chosen.agents)
-            yield from give_round(ledger, row, chosen.agents, chosen.by)
+            yield from give_round(ledger, row, chosen.agents, chosen.by, chosen.reason)
     return (yield from end(ledger, row))
 
 
@@ -249,18 +249,22 @@ def check_eligible(ledger: Ledger, row: RunRow, chosen: Mapping[str, str]) -> St
         )
 
 
-def give_round(ledger: Ledger, row: RunRow, chosen: Mapping[str, str], by: str) -> Steps[None]:
-    """Begins the next round with a turn for each chosen agent."""
+def give_round(ledger: Ledger, row: RunRow, chosen: Mapping[str, str], by: str, why: str = "") -> Steps[None]:
+    """Begins the next round with a turn for each chosen agent; `why` is the rationale of the choice."""
     row.round += 1
     row.phase, row.reason = "turns", ""
     yield sql("offers_drop"), (ledger.no, row.number)
     for agent, instruction in chosen.items():
-        yield from give(ledger, row, agent, "contribute", instruction, by)
+        yield from give(ledger, row, agent, "contribute", instruction, by, why)
 
 
-def give(ledger: Ledger, row: RunRow, agent: str, kind: str, instruction: str, by: str) -> Steps[None]:
+def give(
+    ledger: Ledger, row: RunRow, agent: str, kind: str, instruction: str, by: str, why: str = ""
+) -> Steps[None]:
     """Gives an agent a turn; the sequence of this event becomes its lease."""
     data = {"run": row.id, "round": row.round, "agent": agent, "kind": kind, "by": by}
+    if why:
+        data["why"] = why[:_REASON]
     lease = yield from ledger.emit(EventType.TURN_GIVEN, agent=SYSTEM, data=data, concerns=[agent])
     turn = TurnRow(
         ledger.no,
