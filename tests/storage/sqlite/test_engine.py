@@ -123,6 +123,40 @@ async def test_many_waiting_writes_share_one_commit_and_one_wake_up(engine: Sqli
     assert engine.changes() - before <= 2
 
 
+async def test_a_call_comes_back_from_its_thread_once_and_makes_no_task(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, back, tasks = asyncio.get_running_loop(), list[Any](), list[Any]()
+    honest, make = loop.call_soon_threadsafe, loop.create_task
+
+    def called(function: Callable[..., object], *given: Any, **more: Any) -> asyncio.Handle:
+        back.append(function)
+        return honest(function, *given, **more)
+
+    def made(coro: Any, **more: Any) -> asyncio.Task[Any]:
+        tasks.append(coro)
+        return make(coro, **more)
+
+    await engine.write(post())
+    monkeypatch.setattr(loop, "call_soon_threadsafe", called)
+    monkeypatch.setattr(loop, "create_task", made)
+    for call, operation in ((engine.write, post()), (engine.read, ENTRIES)) * 5:
+        back.clear()
+        await call(operation)
+        assert len(back) == 1, back
+    assert not tasks
+    # All that wait while a group is written come back together.
+    gate = Gate()
+    first = make(engine.write(post(then=gate)))
+    await gate.until_entered()
+    rest = [make(engine.write(post())) for _ in range(30)]
+    await asyncio.sleep(0)
+    back.clear()
+    gate.open()
+    await asyncio.gather(first, *rest)
+    assert len(back) <= 2, back
+
+
 async def test_a_dear_write_shares_its_commit_with_no_other_and_lets_others_pass_once(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,6 +232,19 @@ class Connection:
         result: T = await inner._execute(function, inner._connection)  # type: ignore[no-untyped-call]
         return result
 
+    def do(self, function: Callable[[Raw], object]) -> None:
+        """Has `function` run on the raw connection in its thread, soon; nobody learns of its result or error.
+
+        Unlike `run` it takes no future and no turn of the event loop, and any thread may call it.
+
+        Raises:
+            StoreClosed: the connection was closed.
+        """
+        inner = self._inner
+        if not inner._running or inner._connection is None:
+            raise StoreClosed("The store is closed; nothing was changed.")
+        inner._tx.put_nowait((None, functools.partial(function, inner._connection)))
+
     async def close(self) -> None:
         """Finishes pending functions, closes the connection, and ends the thread."""
         try:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.metering import METER, Meter
 from blackboard_mcp.storage.operation import Operation, Rows, Statement, T
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
-from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
+from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, run, translated
 from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
 from blackboard_mcp.storage.sqlite.wakeup import Changes, Peers, Watcher
 from blackboard_mcp.storage.trouble import Trouble
@@ -45,13 +45,13 @@ class SqliteEngine:
         self._writer: driver.Connection | None = None
         self._readers: list[driver.Connection] = []
         self._reads = Jobs()
-        self._serving: list[asyncio.Task[None] | None] = []
+        self._serving: list[bool] = []
         self._served_at: list[float] = []
         self._answered: deque[Job] = deque()
         self._relief: asyncio.TimerHandle | None = None
         self._jobs = Jobs()
-        self._wanted = asyncio.Event()
-        self._writing: asyncio.Task[None] | None = None
+        self._writes = False
+        """Whether there is a writer that takes jobs; it ends with a failure that nobody foresaw."""
         self._changes = Changes()
         self._witness: driver.Raw | None = None
         self._peers: Peers | None = None
@@ -121,7 +121,7 @@ class SqliteEngine:
             Exception: whatever the operation raised.
         """
         self._check_open()
-        if self._writing is not None and self._writing.done():
+        if not self._writes:
             raise StoreClosed(self._group.stopped or "The store's writer ended; open the store again.")
         return await self._ask(self._jobs, operation)
 
@@ -141,8 +141,7 @@ class SqliteEngine:
     @property
     def trouble(self) -> Trouble | None:
         """The reason why writes fail now, such as a full or failed disk, or `None`; reads go on."""
-        met = self._group.trouble if self._writing is not None else None
-        return met or (self._space.trouble() if self._space is not None else None)
+        return self._group.trouble or (self._space.trouble() if self._space is not None else None)
 
     @property
     def displaced(self) -> bool:
@@ -310,14 +309,14 @@ class SqliteEngine:
         self._group = await self._writer.run(group)
         # In memory the one connection reads as well.
         self._readers = self._readers or [self._writer]
-        self._serving = [None] * len(self._readers)
+        self._serving = [False] * len(self._readers)
         self._served_at = [0.0] * len(self._readers)
         if (peers := self._peers) is not None:
             self._watcher = Watcher(self._changes, self._poll, log)
             port = self._watcher.start()
             if port is not None:
                 await self._writer.run(lambda raw: peers.register(port))
-        self._writing = asyncio.create_task(self._write())
+        self._writes = True
 
     async def _connect(self, connector: Any) -> driver.Connection:
         """Opens a connection, and translates the driver's errors."""
@@ -404,11 +403,12 @@ class SqliteEngine:
         if (meter := METER.get()) is not None:
             operation = _metered(operation, meter)
         job = Job(operation, self._loop.create_future(), dear=meter is not None and meter.dear)
-        jobs.put(job)
+        resting = jobs.put(job)
         if jobs is self._reads:
             self._call_reader()
-        else:
-            self._wanted.set()
+        elif resting:
+            assert self._writer is not None
+            self._writer.do(self._write)
         try:
             result: T = await job.future
         except asyncio.CancelledError:
@@ -420,28 +420,36 @@ class SqliteEngine:
 
     # Writing
 
-    async def _write(self) -> None:
-        """Lets the writer work as long as operations wait, until the engine closes."""
+    def _write(self, raw: driver.Raw) -> None:
+        """Runs one group of waiting operations, in the writer's thread, and comes again while operations wait.
+
+        Other work for the connection has its turn between two groups.
+        """
         assert self._writer is not None
         try:
-            while True:
-                await self._wanted.wait()
-                self._wanted.clear()
-                while self._jobs:
-                    settled, changed = await self._writer.run(self._group.write)
-                    if changed:
-                        self._changes.bump()
-                    _settle(settled)
-                    if self._group.tidying_is_due():
-                        await self._writer.run(self._group.tidy)
-                if self._closing is not None:
-                    return
+            settled, changed = self._group.write(raw)
+            self._tell(self._wrote, settled, changed)
+            if self._group.tidying_is_due():
+                self._group.tidy(raw)
+            if not self._jobs.rest():
+                self._writer.do(self._write)
         except BaseException as error:
-            self._abandon(error)
-            raise
+            self._tell(self._abandon, error)
+
+    def _wrote(self, settled: Sequence[Job], changed: bool) -> None:
+        """Announces a commit, and hands its results to the callers."""
+        if changed:
+            self._changes.bump()
+        _settle(settled)
+
+    def _tell(self, function: Callable[..., None], *given: Any) -> None:
+        """Calls a function in the event loop, from a connection's thread; does nothing if the process is ending."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *given)
 
     def _abandon(self, error: BaseException) -> None:
         """Fails all waiting operations, because the writer ended."""
+        self._writes = False
         closed = StoreClosed("The store's writer ended; open the store again.")
         closed.__cause__ = error
         self._group.stopped = closed.message
@@ -457,10 +465,9 @@ class SqliteEngine:
 
         Threads that share the GIL halve each other's speed, yet a long query must not delay other reads.
         """
-        for number, task in enumerate(self._serving):
-            if task is None:
-                self._served_at[number] = time.monotonic()
-                self._serving[number] = self._loop.create_task(self._serve(number))
+        for number, serves in enumerate(self._serving):
+            if not serves:
+                self._serve(number)
                 return
             if time.monotonic() - self._served_at[number] < _STUCK:
                 break
@@ -477,19 +484,13 @@ class SqliteEngine:
         if self._relief is None and any(self._serving):
             self._relief = self._loop.call_later(_STUCK, self._relieve)
 
-    async def _serve(self, number: int) -> None:
-        """Lets a reader work as long as reads wait."""
-        try:
-            while self._reads:
-                self._served_at[number] = time.monotonic()
-                await self._readers[number].run(lambda raw: self._read_waiting(raw, number))
-                self._answer()
-        except Exception as error:
-            _settle(fail(self._reads.take_all(), error))
-        finally:
-            self._serving[number] = None
+    def _serve(self, number: int) -> None:
+        """Lets a reader take waiting reads."""
+        self._serving[number] = True
+        self._served_at[number] = time.monotonic()
+        self._readers[number].do(partial(self._read_waiting, number))
 
-    def _read_waiting(self, raw: driver.Raw, number: int) -> None:
+    def _read_waiting(self, number: int, raw: driver.Raw) -> None:
         """Runs waiting reads in the reader's thread, for about a millisecond at a time."""
         until = time.monotonic() + _STUCK / 2
         while (job := self._reads.take()) is not None:
@@ -501,7 +502,15 @@ class SqliteEngine:
             self._answered.append(job)
             self._served_at[number] = now = time.monotonic()
             if now > until:
-                return
+                break
+        self._tell(self._served, number)
+
+    def _served(self, number: int) -> None:
+        """Hands over what a reader read, and calls it again if reads wait."""
+        self._serving[number] = False
+        self._answer()
+        if self._reads:
+            self._serve(number)
 
     def _answer(self) -> None:
         """Hands the finished results to their callers."""
@@ -552,9 +561,7 @@ class SqliteEngine:
 
     def _overtaken(self) -> None:
         """Reports, from the writer's thread, that another process committed."""
-        # In the writer's thread; the loop may be gone when the process is ending.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._changes.bump)
+        self._tell(self._changes.bump)
 
     # Closing
 
@@ -621,15 +628,18 @@ class SqliteEngine:
 
     async def _close(self) -> None:
         """Ends the writer, the watcher and the readers, in this order."""
-        if self._writing is not None:
-            self._wanted.set()
-            await asyncio.gather(self._writing, return_exceptions=True)
+        if self._writes and self._writer is not None:
+            await self._writer.run(_nothing)
+            while self._jobs:
+                await self._writer.run(_nothing)
         if self._watcher is not None:
             await self._watcher.close()
         self._changes.close()
         while self._reads or any(self._serving):
             self._relieve()
-            await asyncio.gather(*(task for task in self._serving if task), return_exceptions=True)
+            await asyncio.gather(
+                *(self._readers[n].run(_nothing) for n, busy in enumerate(self._serving) if busy)
+            )
         if self._relief is not None:
             self._relief.cancel()
         if self._witness is not None:
@@ -643,6 +653,10 @@ class SqliteEngine:
                 await self._writer.run(lambda raw: peers.close())
             # Last of all: it empties the log and removes it if no other process is there.
             await self._writer.close()
+
+
+def _nothing(raw: driver.Raw) -> None:
+    """Does nothing, in a connection's thread: whoever waits for it waits for what was asked of the thread before."""
 
 
 def _settle(jobs: Sequence[Job]) -> None:

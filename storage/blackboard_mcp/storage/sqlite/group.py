@@ -63,14 +63,23 @@ class Jobs:
         self._dear: deque[Job] = deque()
         self._dear_is_next = False
         self._lock = threading.Lock()
+        self._resting = True
 
     def __len__(self) -> int:
         return len(self._cheap) + len(self._dear)
 
-    def put(self, job: Job) -> None:
-        """Adds a job to its line."""
+    def put(self, job: Job) -> bool:
+        """Adds a job to its line; returns whether the one who works them rests and has to be called."""
         with self._lock:
             (self._dear if job.dear else self._cheap).append(job)
+            resting, self._resting = self._resting, False
+            return resting
+
+    def rest(self) -> bool:
+        """Tells whether no job waits; the next `put` then says that the one who works them has to be called."""
+        with self._lock:
+            self._resting = not (self._cheap or self._dear)
+            return self._resting
 
     def take(self) -> Job | None:
         """Removes and returns the next job of the line whose turn it is; `None` if none waits."""
