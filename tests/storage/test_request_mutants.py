@@ -148,7 +148,7 @@ async def test_the_kit_sees_the_mistake(
 
 
 HOT: dict[str, tuple[Any, ...]] = {
-    "requests_any": (1,),
+    "standing_of": (1, "bob"),
     "requests_owed": (1, "bob"),
     "requests_among": (1, "[1,2]"),
     "requests_for": (1, "bob", 1),

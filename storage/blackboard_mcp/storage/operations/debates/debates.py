@@ -118,7 +118,7 @@ def _begin(
     for row in (yield sql("obligations_of_item"), (ledger.no, root.number)):
         if row[2] == Duty.ACKNOWLEDGE and row[4] == 0 and row[3] != ObligationState.WAIVED:
             obliged[row[0]] = None
-    by_topic = yield from watchers_of(ledger.no, root)
+    by_topic = yield from watchers_of(ledger, root)
     obliged.update(dict.fromkeys(name for name in by_topic[:MAX_BY_TOPIC] if name != root.author))
     former = {"status": root.status}
     if Status(root.status) in _UNFINISHED:

@@ -23,16 +23,16 @@ MAX_GLOBS = 500
 """The most different globs on a board; each may have to be compared with a new entry's key."""
 
 
-def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
+def watchers_of(ledger: Ledger, item: ItemRow) -> Steps[list[str]]:
     """Returns the agents who watch a topic of the item, longest first; none if some cannot see the item."""
-    if not item.public:
+    if not (ledger.watched and item.public):
         return []
     topics = exact_topics(item.type, item.thread, json.loads(item.tags))
     if item.key is not None:
         topics.append(str(Topic(TopicKind.KEY, item.key)))
-        globs = [row[0] for row in (yield sql("watched_globs"), (no, item.key))]
+        globs = [row[0] for row in (yield sql("watched_globs"), (ledger.no, item.key))]
         topics += matching_globs(item.key, globs)
-    return [row[0] for row in (yield sql("watchers_of_topics"), (no, dumps(topics)))]
+    return [row[0] for row in (yield sql("watchers_of_topics"), (ledger.no, dumps(topics)))]
 
 
 def _named(ledger: Ledger, topic: Topic) -> Steps[Topic]:

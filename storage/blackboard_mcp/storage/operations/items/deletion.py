@@ -87,7 +87,7 @@ def delete(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[int]:
     yield sql("version_keep"), (ledger.no, row.number)
     yield from retraction.clear(ledger, row)
     row.version += 1
-    concerns = [row.author, *(yield from watchers_of(ledger.no, row))]
+    concerns = [row.author, *(yield from watchers_of(ledger, row))]
     row.seq = yield from ledger.emit(EventType.ITEM_DELETED, row, concerns=concerns)
     if row.zone == Zone.WORKING:
         ledger.leave(row)

@@ -114,7 +114,7 @@ def post(
         tuple(items),
         ledger.board.seq,
         ledger.board.value(),
-        (yield from attention(ledger.no, agent, look)),
+        (yield from attention(ledger.no, agent, look, own_since=None if ledger.others else ledger.before)),
         endorsed=tuple(written.endorsed),
         remarks=(yield from duplicates.remarks(ledger, items, written.endorsed, written.same)),
     )
@@ -180,7 +180,9 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
         and d.agree is None
         for n, d in zip(placed, drafts, strict=True)
     ):
-        relied = yield from trusting.trusts(ledger.no, placed)
+        relied = {}
+        if ledger.trusted is not Trust.NORMAL or any(ledger.fresh[n].author != ledger.agent for n in placed):
+            relied = yield from trusting.trusts(ledger.no, placed)
         return [
             ledger.fresh[n].value(
                 ledger.board.id, (), (), None, ledger.fresh[n].id, trust=relied.get(n, Trust.NORMAL)
@@ -360,7 +362,7 @@ def _create(
     if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):
         ledger.holding.add(number)
     concerns = [targets[t].author for _, t in edges] + questions.mentioned(draft.text)
-    concerns += yield from watchers_of(ledger.no, row)
+    concerns += yield from watchers_of(ledger, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
     if any(t not in known for _, t in edges):
         data = {}  # the event must not name items that some of its readers may not see
@@ -515,7 +517,7 @@ def _change(
         event = EventType.ITEM_VERSIONED if versioned else EventType.ITEM_CHANGED
         concerns = [row.author, *questions.mentioned(draft.text or "")]
         if versioned:
-            concerns += yield from watchers_of(ledger.no, row)
+            concerns += yield from watchers_of(ledger, row)
         data: dict[str, Any] = {"was": was, "now": now} if was else {}
         if changed and not versioned:
             data["changed"] = changed

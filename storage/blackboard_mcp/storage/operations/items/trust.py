@@ -36,9 +36,9 @@ def trusts(no: int, asked: Iterable[int]) -> Steps[dict[int, Trust]]:
     return {row[0]: Trust(row[1]) for row in (yield sql("trust_of"), (no, numbers(asked)))}
 
 
-def posted(no: int, number: int, agent: str) -> Steps[None]:
-    """Gives a new item the trust in its author."""
-    trust = yield from trust_of_agent(agent)
+def posted(no: int, number: int, agent: str, known: Trust | None = None) -> Steps[None]:
+    """Gives a new item the trust in its author, which may be `known`."""
+    trust = known or (yield from trust_of_agent(agent))
     if trust is not Trust.NORMAL:
         yield sql("item_trust_put"), (no, number, str(trust))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
-from blackboard_mcp.protocols.access import Action
+from blackboard_mcp.protocols.access import Action, Trust
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
 from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.board import BoardConfig, Core
@@ -91,6 +91,12 @@ class Ledger:
     """Tells whether the call changes rules as such: their authors and stewards may write them anew and retire them."""
     ruled: bool = False
     """Tells whether an event touched a rule that everybody may see."""
+    watched: bool = True
+    """Whether somebody may watch a topic of the board."""
+    trusted: Trust | None = None
+    """The trust in what the agent posts, if it is known."""
+    others: bool = False
+    """Tells whether an event was caused by another than the agent."""
 
     def __post_init__(self, write: Write) -> None:
         self.now = write.now
@@ -158,6 +164,7 @@ class Ledger:
         self.board.seq += 1
         seq = self.board.seq
         actor = self.agent if agent is None else agent
+        self.others |= actor != self.agent
         data = data or {}
         self.told.append((event, item, data))
         if item is not None and item.metadata != "{}":
@@ -196,6 +203,7 @@ class Ledger:
     def _begin_anew(self) -> Steps[None]:
         """Skips sequences that other copies of the board may have used, and writes the `board.restored` event."""
         board, after = self.board, self.board.seq
+        self.others = True
         board.copied, board.seq = 0, self.first_seq - 1
         facts = dumps({"after": after})
         about = (None,) * 5
@@ -220,7 +228,8 @@ class Ledger:
         """Stores a new item in working memory, with its event."""
         *columns, _, _ = columns_of(item)  # the last two say who wrote it, and when
         yield sql("item_add"), (*columns, item.author, item.created_at)
-        yield from trust.posted(self.no, item.number, item.author)
+        known = self.trusted if item.author == self.agent else None
+        yield from trust.posted(self.no, item.number, item.author, known)
         self.fresh[item.number] = item
         self.grown += 1
         yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
@@ -334,11 +343,16 @@ def get_board(board: str) -> Steps[BoardRow]:
     """
     row = yield from find_board(board)
     if row is None:
-        raise UnknownReference(
-            f"There is no board '{board}' yet; the first post to it creates it. Nothing was changed.",
-            board=board,
-        )
+        raise absent(board)
     return row
+
+
+def absent(board: str) -> UnknownReference:
+    """Returns the error for a board that does not exist."""
+    return UnknownReference(
+        f"There is no board '{board}' yet; the first post to it creates it. Nothing was changed.",
+        board=board,
+    )
 
 
 def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
@@ -348,9 +362,22 @@ def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
         UnknownReference: the board does not exist.
         Refused: the agent is new to the board and its name looks like another's, or is reserved.
     """
-    row = yield from get_board(board)
-    yield from lookalikes.admit(row.no, board, agent)
-    return Ledger(row, agent, write)
+    ledger = yield from _opened(write, board, agent)
+    if ledger is None:
+        raise absent(board)
+    return ledger
+
+
+def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
+    """Returns a ledger for the board, or `None` if it does not exist. Errors are those of `open_ledger`."""
+    for *columns, let_in, watched, trusted in (yield sql("board_opened"), (board, agent)):
+        row = BoardRow.of(columns)
+        if not let_in:
+            yield from lookalikes.admit(row.no, board, agent)
+        ledger = Ledger(row, agent, write)
+        ledger.watched, ledger.trusted = bool(watched), Trust(trusted) if trusted else Trust.NORMAL
+        return ledger
+    return None
 
 
 def create_ledger(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Ledger]:
@@ -359,14 +386,11 @@ def create_ledger(write: Write, board: str, agent: str, config: BoardConfig) -> 
     Raises:
         Refused: as `open_ledger`.
     """
-    row = yield from find_board(board)
-    if row is not None:
-        yield from lookalikes.admit(row.no, board, agent)
-        return Ledger(row, agent, write)
+    ledger = yield from _opened(write, board, agent)
+    if ledger is not None:
+        return ledger
     yield sql("board_add"), (board, board, None, config_json(config), core_json(Core()), write.now)
-    row = yield from get_board(board)
-    yield from lookalikes.admit(row.no, board, agent)
-    ledger = Ledger(row, agent, write)
+    ledger = yield from open_ledger(write, board, agent)
     yield from ledger.emit(EventType.BOARD_CREATED, data={"board": board})
     return ledger
 
@@ -446,32 +470,50 @@ def standing(row: ItemRow) -> ItemRow:
     return row
 
 
-def owed_by(no: int, agent: str) -> Steps[Rows]:
-    """Returns what an agent owes, oldest first, at most 50 rows.
+Standing = tuple[Look, Rows, int]
+"""What an agent was shown, what it owes, oldest first, and the last sequence of the board.
 
-    Each row holds the item's number, the duty, the item's type, and the time in microseconds since when it is owed.
-    """
-    rows = yield sql("obligations_of_agent"), (no, agent)
-    if not (yield sql("requests_any"), (no,)):
-        return rows
-    asked = yield sql("requests_owed"), (no, agent)
-    return sorted([*rows, *asked], key=lambda row: (row[3], row[0]))[:50]
+There are at most 50 rows of what it owes; each holds the item's number, the duty, the item's type, and the time in
+microseconds since when it is owed.
+"""
 
 
-def attention(no: int, agent: str, look: int) -> Steps[Attention]:
-    """Returns what an agent owes, and the events that it has not been shown.
+def standing_of(no: int, agent: str, look: int) -> Steps[Standing]:
+    """Returns how an agent stands.
 
     `look` is the place in the log up to which the caller knows that the agent was shown it; the database may know more.
     """
-    known = yield from looked(no, agent, look)
-    return (yield from attention_after(no, agent, known))
+    ((cursor, above, told, owes, asked, end),) = yield sql("standing_of"), (no, agent)
+    known = Look.of(look)
+    if cursor is not None:
+        known = known.joined(Look(cursor, json.loads(above), json.loads(told)))
+    rows: Rows = (yield sql("obligations_of_agent"), (no, agent)) if owes else []
+    if asked:
+        rows = sorted([*rows, *(yield sql("requests_owed"), (no, agent))], key=lambda row: (row[3], row[0]))[
+            :50
+        ]
+    return known, rows, end
 
 
-def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
-    """Returns the same as `attention`, where `known` is everything that the agent was shown."""
-    rows = yield from owed_by(no, agent)
+def attention(no: int, agent: str, look: int, *, own_since: int | None = None) -> Steps[Attention]:
+    """Returns what an agent owes, and the events that it has not been shown; `look` as in `standing_of`.
+
+    All events after the sequence `own_since` are the agent's own.
+    """
+    return (
+        yield from attention_to(no, agent, (yield from standing_of(no, agent, look)), own_since=own_since)
+    )
+
+
+def attention_to(
+    no: int, agent: str, standing: Standing, *, own_since: int | None = None
+) -> Steps[Attention]:
+    """Returns the same as `attention` for an agent that stands so."""
+    known, rows, end = standing
     owed = tuple(Owed(item_id(type_, number), Duty(duty)) for number, duty, type_, _since in rows)
-    ((end,),) = yield sql("log_end"), (no,)
+    pressing = tuple(sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1)))
+    if known >= (end if own_since is None else own_since):
+        return Attention(pressing, (), end)
     reach = end
     if end - known > _LOOKED_THROUGH:
         # Sequences may have gaps.
@@ -490,8 +532,7 @@ def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
         ),
     )
     looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else reach
-    pressing = sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1))
-    return Attention(tuple(pressing), tuple((seq, item or 0) for seq, item in fresh), looked_through)
+    return Attention(pressing, tuple((seq, item or 0) for seq, item in fresh), looked_through)
 
 
 def looked(no: int, agent: str, look: int) -> Steps[Look]:

@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.keys import parse_key
 
 from ..access.visibility import TIMES, expanded
 from ..leaving import guard_index
-from ..ledger.ledger import attention, attention_after, get_board, load, looked
+from ..ledger.ledger import attention, attention_to, get_board, load, standing_of
 from ..ledger.rows import ITEM_COLUMNS, ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from . import globs as globbing
 from .item_states import values
@@ -241,9 +241,9 @@ def log(board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Ste
     listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
     events = tuple(event_of(raw) for raw in listed[:limit])
     more = len(listed) > limit
-    known = yield from looked(row.no, agent, look)
-    waiting = yield from attention_after(row.no, agent, known)
-    return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting, known)
+    standing = yield from standing_of(row.no, agent, look)
+    waiting = yield from attention_to(row.no, agent, standing)
+    return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting, standing[0])
 
 
 def beginnings(

@@ -19,7 +19,7 @@ from ..agenda.workload import workload
 from ..debates import views
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
-from ..ledger.ledger import attention_after, get_board, load, looked, owed_by
+from ..ledger.ledger import attention_to, get_board, load, standing_of
 from ..ledger.rows import FORGOTTEN, Steps, dumps, event_of, instant, numbers, sql
 from ..runs.rows import live as live_run
 from .item_states import values
@@ -51,7 +51,9 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     row = yield from get_board(board)
     no = row.no
     law = [r[0] for r in (yield sql("law"), (no, agent))]
-    owed = tuple((r[0], Duty(r[1])) for r in (yield from owed_by(no, agent)))
+    standing = yield from standing_of(no, agent, look)
+    known, owing, _ = standing
+    owed = tuple((r[0], Duty(r[1])) for r in owing)
     running = yield sql("debates_open"), (no,)
     ended = yield sql("debates_ended"), (no, agent, _ENDED)
     debates = yield from views.debates(no, [*running, *ended])
@@ -79,8 +81,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     replaceable = {*superseded, *(i.number for i in items)}
     last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
     roles: dict[str, str] = dict((yield sql("roles_of"), (no, dumps([r[0] for r in last]))))
-    known = yield from looked(no, agent, look)
-    waiting = yield from attention_after(no, agent, known)
+    waiting = yield from attention_to(no, agent, standing)
     return Snapshot(
         board=row.value(),
         items=tuple(items),

@@ -20,13 +20,19 @@ WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?
   AND seq NOT IN (SELECT value FROM json_each(?7))
 ORDER BY seq LIMIT ?8;
 
--- name: log_end
--- The last sequence of a board before the change under way.
-SELECT seq FROM board WHERE no = ?1;
-
 -- name: shown
 -- The sequences of a board that an agent was shown.
 SELECT cursor, above, told FROM shown WHERE board = ?1 AND agent = ?2;
+
+-- name: standing_of
+-- The sequences of a board that an agent was shown (null without any), whether it may owe something, whether any request is
+-- live, and the last sequence before the change under way.
+SELECT s.cursor, s.above, s.told,
+       EXISTS (SELECT 1 FROM obligation INDEXED BY obligation_outstanding
+               WHERE board = ?1 AND agent = ?2 AND state = 'outstanding'),
+       EXISTS (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1),
+       (SELECT seq FROM board WHERE no = ?1)
+FROM (SELECT 1) one LEFT JOIN shown s ON s.board = ?1 AND s.agent = ?2;
 
 -- name: shown_put
 -- Writes the sequences of a board that an agent was shown by now.

@@ -53,10 +53,6 @@ UNION ALL
 SELECT partial, agent, skill, holder FROM request
 WHERE board = ?1 AND partial IN (SELECT value FROM json_each(?2)) AND live = 1 AND partial > 0;
 
--- name: requests_any
--- 1 if any request of a board is live.
-SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1 LIMIT 1;
-
 -- name: requests_owed
 -- Live requests that wait for an agent's answer: by name, that it holds, or by a skill of its that nobody holds.
 SELECT number AS item, 'answer', 'QUESTION', opened_at AS since FROM request INDEXED BY request_for
