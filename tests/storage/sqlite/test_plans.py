@@ -27,9 +27,9 @@ WHOLE = {
     "protected_figures_visible",
     "pressure_causes",
     "held_on_account",
-    *("task_last", "tasks_over"),
+    *("task_last", "tasks_over", "board_kinds"),
 }
-"""Count or list all of what waits for the index or may not leave, or count up to a bound."""
+"""Count or list all of what waits for the index or may not leave, count up to a bound, or end at the first row."""
 
 
 def statements() -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from blackboard_mcp.protocols.guard import Hold, Protection, spread, steps
 from blackboard_mcp.protocols.items import Edge, EdgeKind, item_id
 
-from ..ledger.rows import Steps, dumps, edge_of, numbers, sql
+from ..ledger.rows import Kinds, Steps, dumps, edge_of, kinds_of, numbers, sql
 
 SHORT_CHAIN = 12
 """The edges of a chain that are shown unless somebody asks for the whole chain."""
@@ -146,8 +146,10 @@ def protected_figures(no: int, agent: str | None = None) -> Steps[tuple[int, int
     return rows[0][0], rows[0][1]
 
 
-def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> Steps[dict[int, Protection]]:
-    """Returns the protection of those of the items that are protected, by number.
+def protections(
+    no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN, kinds: Kinds | None = None
+) -> Steps[dict[int, Protection]]:
+    """Returns the protection of those of the items that are protected, by number; `kinds` as for `values`.
 
     The reason is the first that applies of debate, duty, request, and constraint or hot issue. Its chain has at most
     `most` edges, those nearest to the item.
@@ -156,10 +158,13 @@ def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> S
     held: dict[int, Protection] = {}
     roots: dict[int, str] = {}
     depths: dict[int, int] = {}
-    for number, depth, root, type_ in (yield sql("held_for"), (no, listed)):
-        roots[number], depths[number] = f"open debate on {item_id(type_, root)}", depth
-    for number, root, type_ in (yield sql("debated_for"), (no, listed)):
-        roots[number], depths[number] = f"open debate on {item_id(type_, root)}", 0
+    there = kinds or (yield from kinds_of(no))
+    if there.holds:
+        for number, depth, root, type_ in (yield sql("held_for"), (no, listed)):
+            roots[number], depths[number] = f"open debate on {item_id(type_, root)}", depth
+    if there.open_debates:
+        for number, root, type_ in (yield sql("debated_for"), (no, listed)):
+            roots[number], depths[number] = f"open debate on {item_id(type_, root)}", 0
     chains: dict[int, list[Edge]] = {}
     deep = [number for number, depth in depths.items() if depth]
     if deep and most:
@@ -168,9 +173,11 @@ def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> S
     for number, reason in roots.items():
         chain = tuple(chains.get(number, ()))
         held[number] = Protection(reason, chain, depths[number] - len(chain))
-    for item, agent, duty in (yield sql("obligations_outstanding"), (no, listed)):
+    owed = (yield sql("obligations_outstanding"), (no, listed)) if there.duties else []
+    for item, agent, duty in owed:
         held.setdefault(item, Protection(f"{agent} has yet to {_TO_DO.get(duty, duty)} it"))
-    for number, agent, skill, holder in (yield sql("requests_among"), (no, listed)):
+    asked = (yield sql("requests_among"), (no, listed)) if there.requests else []
+    for number, agent, skill, holder in asked:
         who = (
             f"{holder or agent} has yet to answer"
             if holder or agent

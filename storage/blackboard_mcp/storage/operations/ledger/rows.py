@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib import resources
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -149,6 +149,27 @@ def cut(text: str, most: int) -> str:
 def numbers(values: Iterable[int]) -> str:
     """Returns the numbers as a sorted JSON list without duplicates, for SQLite's `json_each`."""
     return "[" + ",".join(map(str, sorted(set(values)))) + "]"
+
+
+class Kinds(NamedTuple):
+    """What a board has rows of at all, so that statements about many items need not look for more of it."""
+
+    edges: bool
+    debates: bool
+    open_debates: bool
+    holds: bool
+    endorsements: bool
+    retractions: bool
+    trusts: bool
+    agreements: bool
+    duties: bool
+    requests: bool
+
+
+def kinds_of(no: int) -> Steps[Kinds]:
+    """Returns what the board with this number has rows of."""
+    (row,) = yield sql("board_kinds"), (no,)
+    return Kinds(*row)
 
 
 @dataclass(slots=True)

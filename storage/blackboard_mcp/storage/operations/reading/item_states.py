@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.errors import StoreDamaged
 from blackboard_mcp.protocols.items import (
     FALLEN,
@@ -14,6 +15,7 @@ from blackboard_mcp.protocols.items import (
     EdgeKind,
     Item,
     ItemType,
+    Retraction,
     content_hash,
     item_id,
 )
@@ -21,15 +23,15 @@ from blackboard_mcp.protocols.items import (
 from ..debates import agreements
 from ..items import claims, endorsements, retraction, trust
 from ..leaving import retention
-from ..ledger.rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
+from ..ledger.rows import BoardRow, Cited, ItemRow, Kinds, Steps, kinds_of, numbers, sql
 
 
 def values(
-    board: BoardRow, rows: Iterable[ItemRow], agent: str, *, answers: bool = False
+    board: BoardRow, rows: Iterable[ItemRow], agent: str, kinds: Kinds | None = None, *, answers: bool = False
 ) -> Steps[list[Item]]:
     """Returns items with their edges, debates, supporters, opponents and retraction notices, in the order of `rows`.
 
-    With `answers`, questions have `answered_by`.
+    With `answers`, questions have `answered_by`. `kinds` are those of the board, if the caller knows them.
 
     Raises:
         StoreDamaged: the text of one differs from what was posted. A wrong text is never shown.
@@ -45,11 +47,12 @@ def values(
                 "doctor` names all that is damaged, and a backup has it.",
                 item=row.id,
             )
+    there = kinds or (yield from kinds_of(board.no))
     asked = numbers(row.number for row in listed)
     leaving: dict[int, list[Cited]] = {}
     arriving: dict[int, list[Cited]] = {}
     fell: dict[int, list[str]] = {}
-    touching = yield sql("edges_visible"), (board.no, asked, agent)
+    touching = (yield sql("edges_visible"), (board.no, asked, agent)) if there.edges else []
     for source, kind, target, source_type, target_type, status in sorted(touching):
         edge = Edge(source, EdgeKind(kind), target)
         leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
@@ -58,11 +61,12 @@ def values(
             fell.setdefault(source, []).append(item_id(target_type, target))
     states: dict[int, str] = {}
     outcomes: dict[int, tuple[str, int]] = {}
-    for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
-        states[debate[0]] = debate[1]
-    for debate in (yield sql("debates_on"), (board.no, asked)):
-        states[debate[1]] = debate[2]
-        outcomes[debate[1]] = (debate[9], debate[10])
+    if there.debates:
+        for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
+            states[debate[0]] = debate[1]
+        for debate in (yield sql("debates_on"), (board.no, asked)):
+            states[debate[1]] = debate[2]
+            outcomes[debate[1]] = (debate[9], debate[10])
     successions: dict[int, list[tuple[str, str]]] = {}
     if replaced := [number for number, (_, to) in outcomes.items() if to]:
         for number, to, type_, status in (yield sql("successions"), (board.no, numbers(replaced), agent)):
@@ -72,10 +76,18 @@ def values(
     if begun:
         for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
             threads[number] = item_id(type_, number)
-    stances = yield from endorsements.stances(board.no, asked, {row.number: row.author for row in listed})
-    retracted = yield from retraction.notices(board.no, asked, agent)
-    relied = yield from trust.trusts(board.no, [row.number for row in listed])
-    asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
+    stances: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    if there.edges or there.endorsements:
+        stances = yield from endorsements.stances(board.no, asked, {row.number: row.author for row in listed})
+    retracted: dict[int, list[Retraction]] = {}
+    if there.retractions:
+        retracted = yield from retraction.notices(board.no, asked, agent)
+    relied: dict[int, Trust] = {}
+    if there.trusts:
+        relied = yield from trust.trusts(board.no, [row.number for row in listed])
+    asked_for: dict[int, Agreement] = {}
+    if there.agreements:
+        asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
     forgotten = yield from retention.told(board.no, listed)
     said = yield from _claims(board.no, listed, leaving, arriving, agent, answers=answers)
     return [

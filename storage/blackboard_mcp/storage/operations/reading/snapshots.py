@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from blackboard_mcp.protocols.answers import Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
@@ -20,7 +20,7 @@ from ..debates import views
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_to, get_board, load, standing_of
-from ..ledger.rows import FORGOTTEN, Steps, dumps, event_of, instant, numbers, sql
+from ..ledger.rows import FORGOTTEN, Steps, dumps, event_of, instant, kinds_of, numbers, sql
 from ..runs.rows import live as live_run
 from .item_states import values
 
@@ -54,8 +54,9 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     standing = yield from standing_of(no, agent, look)
     known, owing, _ = standing
     owed = tuple((r[0], Duty(r[1])) for r in owing)
-    running = yield sql("debates_open"), (no,)
-    ended = yield sql("debates_ended"), (no, agent, _ENDED)
+    kinds = yield from kinds_of(no)
+    running = (yield sql("debates_open"), (no,)) if kinds.open_debates else []
+    ended = (yield sql("debates_ended"), (no, agent, _ENDED)) if kinds.debates else []
     debates = yield from views.debates(no, [*running, *ended])
     current = len(running)
     wanted = dict.fromkeys([*law, *(number for number, _ in owed)])
@@ -71,11 +72,13 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     live, live_tokens, archived, unfinished = yield from _figures(no, agent)
     wanted.update(dict.fromkeys(unfinished))
     found = yield from load(no, wanted, agent)
-    items = yield from values(row, [found[n] for n in wanted if n in found], agent)
-    held = yield from guard_index.protections(no, found, most=0)
+    items = yield from values(row, [found[n] for n in wanted if n in found], agent, kinds)
+    held = yield from guard_index.protections(no, found, most=0, kinds=kinds)
     asking = [i.number for i in items if i.type in (ItemType.QUESTION, ItemType.PROBLEM)]
     asked_of: dict[int, tuple[str, ...]] = {}
-    for number, name in (yield sql("asked_for_answers"), (no, numbers(asking))):
+    for number, name in (
+        (yield sql("asked_for_answers"), (no, numbers(asking))) if kinds.duties and asking else ()
+    ):
         asked_of[number] = (*asked_of.get(number, ()), name)
     superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
     replaceable = {*superseded, *(i.number for i in items)}
@@ -100,8 +103,8 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
         news=(yield from _news(no, agent, known)),
         types=live,
         asked=asked_of,
-        answered=(yield from _sources("answers_to", no, asking, agent)),
-        replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
+        answered=(yield from _sources("answers_to", no, asking if kinds.edges else (), agent)),
+        replaced=(yield from _sources("replaced_by", no, replaceable if kinds.edges else (), agent)),
         archived=archived,
         work=(yield from workload(row, agent)),
         run=(yield from live_run(row)),
@@ -122,8 +125,10 @@ def _most_important(no: int, agent: str) -> Steps[list[int]]:
     return list(chosen)
 
 
-def _sources(name: str, no: int, targets: Iterable[int], agent: str) -> Steps[dict[int, str]]:
-    """Returns the ids that a statement finds for the target items, by target."""
+def _sources(name: str, no: int, targets: Collection[int], agent: str) -> Steps[dict[int, str]]:
+    """Returns the ids that a statement finds for the target items, by target; asks only if there are any."""
+    if not targets:
+        return {}
     rows = yield sql(name), (no, numbers(targets), agent)
     return {target: item_id(type_, source) for target, source, type_ in rows}
 

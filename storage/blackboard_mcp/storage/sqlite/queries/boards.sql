@@ -20,6 +20,20 @@ SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created
        (SELECT trust FROM agent_trust WHERE agent = ?2)
 FROM board WHERE id = ?1;
 
+-- name: board_kinds
+-- Whether a board has edges, debates, open debates, holds of debates, endorsements, retractions, trust in items,
+-- agreements, outstanding duties and live requests, in the order of `Kinds`.
+SELECT EXISTS (SELECT 1 FROM edge WHERE board = ?1),
+       EXISTS (SELECT 1 FROM debate WHERE board = ?1),
+       EXISTS (SELECT 1 FROM debate INDEXED BY debate_open WHERE board = ?1 AND state = 'OPEN'),
+       EXISTS (SELECT 1 FROM held WHERE board = ?1),
+       EXISTS (SELECT 1 FROM endorsement WHERE board = ?1),
+       EXISTS (SELECT 1 FROM retraction WHERE board = ?1),
+       EXISTS (SELECT 1 FROM item_trust WHERE board = ?1),
+       EXISTS (SELECT 1 FROM agreement WHERE board = ?1),
+       EXISTS (SELECT 1 FROM obligation INDEXED BY obligation_outstanding WHERE board = ?1 AND state = 'outstanding'),
+       EXISTS (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1);
+
 -- name: boards
 -- All boards by id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
