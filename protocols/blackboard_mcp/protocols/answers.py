@@ -176,6 +176,8 @@ class Found:
     missing: tuple[str, ...]
     seq: int
     attention: Attention
+    protected: dict[int, Protection] | None = None
+    """The protection of the protected ones among them, as from `guarded`; `None` from a store that leaves that out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ WITHOUT: dict[str, set[str]] = {
         *("protected_among", "protected_figures", "held", "holding", "held_for", "chains", "debated_for"),
         *("obligations_outstanding", "law_among", "depends_reaches"),
     },
+    "whether there are any at all, which decides what else is asked, and no answer": {
+        "board_kinds",
+        "standing_of",
+    },
     "retractions under way: `_told` says from which item to which they go": {
         *("superseding", "superseded_by", "citing", "retractions_passed_on", "retractions_known"),
         *("spreading_next", "spreading_boards"),

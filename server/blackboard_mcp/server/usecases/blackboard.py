@@ -155,6 +155,8 @@ class Blackboard:
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
         self._kept_views = KeptViews(store)
+        self._found: FIFOCache[str, int] = FIFOCache(_OWNERS)
+        """The stamps of the store, by board, at which the board was there: at the same stamp it is still there."""
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: FIFOCache[str, str] = FIFOCache(_OWNERS)
@@ -191,6 +193,10 @@ class Blackboard:
             UnknownReference: there is no such board.
         """
         name = check_board(board) if board is not None else self.default_board
+        stamp = self._kept_views.stamp()
+        if stamp is not None and self._found.get(name) == stamp:
+            self.activity.seen(name, agent)
+            return name
         found = await self.store.find_board(name)
         self.tokenizers.see(found)
         if found is None:
@@ -201,6 +207,8 @@ class Blackboard:
                     board=name,
                 )
             await self.store.ensure_board(name, agent, self.config)
+        elif stamp is not None:
+            self._found[name] = stamp
         self.activity.seen(name, agent)
         return name
 

@@ -74,7 +74,9 @@ class ItemReader:
             found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
         numbers = [item.number for item in found.items]
         self._activity.read(board, numbers)
-        protected = await self._store.guarded(board, numbers) if numbers else {}
+        protected = found.protected
+        if protected is None:
+            protected = await self._store.guarded(board, numbers) if numbers else {}
         archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
         left = await self._store.why_left(board, agent, archived) if archived else {}
         types = {item.number: item for item in found.items}

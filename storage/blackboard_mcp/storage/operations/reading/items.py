@@ -25,7 +25,18 @@ from blackboard_mcp.protocols.keys import parse_key
 from ..access.visibility import TIMES, expanded
 from ..leaving import guard_index
 from ..ledger.ledger import attention, attention_to, get_board, load, standing_of
-from ..ledger.rows import ITEM_COLUMNS, ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
+from ..ledger.rows import (
+    ITEM_COLUMNS,
+    ItemRow,
+    Steps,
+    dumps,
+    event_of,
+    instant,
+    kinds_of,
+    micros,
+    numbers,
+    sql,
+)
 from . import globs as globbing
 from .item_states import values
 
@@ -64,10 +75,12 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, lo
             missing.append(name)
         else:
             rows.append(item)
+    kinds = yield from kinds_of(row.no)
     archived = any(item.zone == Zone.ARCHIVE for item in rows)
-    items = yield from values(row, rows, agent, answers=archived)
+    items = yield from values(row, rows, agent, kinds, answers=archived)
     waiting = yield from attention(row.no, agent, look)
-    return Found(tuple(items), tuple(missing), row.seq, waiting)
+    held = yield from guard_index.protections(row.no, [item.number for item in items], kinds=kinds)
+    return Found(tuple(items), tuple(missing), row.seq, waiting, (yield from shown(row.no, "", held)))
 
 
 def at_version(no: int, item: ItemRow, version: int | None) -> Steps[ItemRow | None]:
@@ -340,6 +353,8 @@ def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
 def shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, Protection]]:
     """Returns the protections, without chains that contain an item that the agent may not see."""
     cited = {n for p in held.values() for edge in p.chain for n in (edge.source, edge.target)}
+    if not cited:
+        return held
     seen = {row[0] for row in (yield sql("types"), (no, numbers(cited), agent))}
     return {
         n: p if all(e.source in seen and e.target in seen for e in p.chain) else Protection(p.reason)
