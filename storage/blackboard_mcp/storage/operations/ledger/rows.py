@@ -92,7 +92,7 @@ def micros(at: datetime) -> int:
 
 def instant(at: int) -> datetime:
     """Returns the UTC instant for microseconds since 1970."""
-    return _EPOCH + timedelta(microseconds=at)
+    return _EPOCH + timedelta(0, 0, at)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -380,7 +380,7 @@ class ItemRow:
             tokens=self.tokens,
             sha256=self.sha256,
             thread=self.thread,
-            visibility=self.visibility,
+            visibility=visibility_of(self.owner),
             created_at=created_at,
             updated_at=created_at if same else instant(self.updated_at),
             expires_at=None if self.expires_at is None else instant(self.expires_at),
@@ -388,15 +388,15 @@ class ItemRow:
             updated_by=self.updated_by,
             written_by=self.written_by or self.author,
             written_at=instant(self.written_at) if self.written_at else created_at,
-            edges=tuple([edge for edge, _ in leaving]),
-            incoming=tuple([edge for edge, _ in arriving]),
+            edges=tuple([edge for edge, _ in leaving]) if leaving else (),
+            incoming=tuple([edge for edge, _ in arriving]) if arriving else (),
             debate=debate,
             outcome=outcome,
             gave_way_to=successions[0][0] if successions else "",
             led_to=successions[-1][0] if len(successions) > 1 else "",
             successor_fell=bool(successions) and successions[-1][1] in FALLEN,
-            cites=tuple([(edge.kind, id_) for edge, id_ in leaving]),
-            cited_by=tuple([(edge.kind, id_) for edge, id_ in arriving]),
+            cites=tuple([(edge.kind, id_) for edge, id_ in leaving]) if leaving else (),
+            cited_by=tuple([(edge.kind, id_) for edge, id_ in arriving]) if arriving else (),
             thread_id=thread_id,
             supporters=supporters,
             opponents=opponents,
