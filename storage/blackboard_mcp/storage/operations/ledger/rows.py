@@ -430,8 +430,8 @@ def edge_of(row: Sequence[Any]) -> Edge:
 def event_of(row: Sequence[Any]) -> Event:
     """Makes an event from the columns of the statement `events_after`."""
     data = {} if row[10] == "{}" else json.loads(row[10])
-    metadata = data.pop("metadata", None) if row[2] is not None else None
-    return Event(
+    metadata = data.pop("metadata", None) if row[2] is not None and data else None
+    made: Event = unfrozen(Event)(
         seq=row[0],
         event=_EVENTS.get(row[1]) or EventType(row[1]),
         item=None if row[2] is None else item_id(row[3], row[2]),
@@ -442,8 +442,10 @@ def event_of(row: Sequence[Any]) -> Event:
         at=instant(row[9]),
         data=data,
         owner=row[11] or None,
-        type=None if row[3] is None else ItemType(row[3]),
+        type=None if row[3] is None else _TYPES.get(row[3]) or ItemType(row[3]),
         thread=row[6],
         metadata=metadata if isinstance(metadata, dict) else {},
         concerns=() if row[12] == "[]" else tuple(json.loads(row[12])),
     )
+    made.__class__ = Event
+    return made
