@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,8 +20,9 @@ from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server.compose import installation
 from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.limits.turns import EACH_SECONDS, Turns
 from blackboard_mcp.server.settings.server import Settings
-from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.blackboard import KEPT_SECONDS, Blackboard
 from blackboard_mcp.server.usecases.kept_views import KeptViews
 from blackboard_mcp.server.views import View
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -188,6 +190,29 @@ async def test_kept_views_take_bounded_room(compared: Compared) -> None:
     board._kept_views = huge
     await board.view("alice", None, 6_000)
     assert not huge._views
+
+
+async def test_few_kept_views_of_one_caller_run_between_two_steps_of_another(compared: Compared) -> None:
+    board, turns, ended = compared.blackboard, Turns(), 0
+    await board.post("alice", None, [PostFields(text="the pump leaks")])
+    kept = await board.view("bob", None)
+
+    async def read() -> None:
+        nonlocal ended
+        async with turns.taking("bob", "read") as turn:
+            assert (await turn.of(board.view("bob", None)))[0] is kept[0]
+        ended += 1
+
+    for _ in range(30):  # what the calls cost is known by then
+        await read()
+    readers = [asyncio.create_task(read()) for _ in range(120)]
+    most = 0
+    while not all(reader.done() for reader in readers):
+        before = ended
+        await asyncio.sleep(0)
+        most = max(most, ended - before)
+    assert ended == 150
+    assert most <= EACH_SECONDS / KEPT_SECONDS + 1
 
 
 async def test_what_a_view_showed_is_recorded_for_a_kept_view_too(

@@ -65,7 +65,7 @@ from ..input.posts import (
 from ..input.validation.checking import Validation, Validators
 from ..limits.limits import Limits
 from ..limits.rates import Quotas, size_of
-from ..limits.turns import in_thread
+from ..limits.turns import in_thread, one_more_turn
 from ..plugins.protocols import Protocols
 from ..pruning.pruner import Pruner
 from ..text.tokens import Tokenizers
@@ -90,6 +90,10 @@ from .searching import (
 VIEW_BUDGET = 1_500
 _END = 1 << 62
 """A sequence that no log reaches."""
+KEPT_SECONDS = 0.005
+"""Seconds of work that a kept view counts as, so that few of one caller's run at once: most of what it takes is done
+outside of its turn, by the wire.
+"""
 _SHORT = 40
 """Most items for which a view is rendered on the event loop; larger views are rendered in a thread."""
 _COUNTED_INLINE = 20_000
@@ -532,6 +536,7 @@ class Blackboard:
         asked = asked_for(name, agent, look, budget, reserve)
         if (kept := self._kept_views.find(asked, stamp)) is not None:
             self.activity.seen(name, agent)
+            await one_more_turn(KEPT_SECONDS)
             return kept
         await self.board_of(board, agent)
         snapshot = await self.store.snapshot(name, agent, look=look)
