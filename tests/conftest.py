@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
 import template
 import warmed
@@ -17,6 +18,7 @@ from profiles import NIGHTLY, load_profile
 
 HERE = Path(__file__).parent
 LONGEST = (
+    "storage/postgres/test_kit.py",
     "storage/test_invariants.py",
     "storage/test_mutants.py",
     "storage/test_stores.py",
@@ -71,6 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    postgres_server.close()
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["lines"] = sorted(LINES)
 

@@ -199,7 +199,8 @@ def requirements(lines: list[str]) -> dict[str, Requirement]:
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
-    declared = requirements([*DEPENDENCIES, *PROJECT["optional-dependencies"]["kit"]])
+    extras = PROJECT["optional-dependencies"]
+    declared = requirements([*DEPENDENCIES, *extras["kit"], *extras["postgres"]])
     assert {IMPORTED_AS.get(name, name) for name in declared.keys() - FOUND_NOT_IMPORTED} == set(imported())
 
 

@@ -256,14 +256,30 @@ async def _open_store(settings: Settings, clock: Clock, memory: bool) -> BoardSt
         InvalidInput: the operator's own class cannot be loaded or opened.
     """
     if settings.store is not None and not memory:
-        from .plugins.engines import open_store
-
-        return await open_store(settings.store, settings.folder, clock)
+        return await _named_store(settings, settings.store, clock)
     return await SqlBoardStore.open(
         None if memory else settings.database,
         clock=clock,
         synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
         keep_free=settings.limits.free_bytes,
+    )
+
+
+async def _named_store(settings: Settings, name: str, clock: Clock) -> BoardStore:
+    """Opens the store that the settings name: an address of PostgreSQL, or the operator's own class.
+
+    Raises:
+        InvalidInput: PostgreSQL's driver is missing, or the class cannot be loaded or opened.
+        StoreError: the database cannot be used.
+    """
+    if not settings.on_postgres:
+        from .plugins.engines import open_store
+
+        return await open_store(name, settings.folder, clock)
+    from blackboard_mcp.storage.postgres.store import open_postgres_store
+
+    return await open_postgres_store(
+        name, clock=clock, folder=settings.folder, synchronous=settings.synchronous == "FULL"
     )
 
 
@@ -355,9 +371,7 @@ async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
     if settings.store is None:
         store: BoardStore = await SqlBoardStore.open(settings.database)
     else:
-        from .plugins.engines import open_store
-
-        store = await open_store(settings.store, settings.folder, SystemClock())
+        store = await _named_store(settings, settings.store, SystemClock())
     try:
         yield token_keeper(store)
     finally:

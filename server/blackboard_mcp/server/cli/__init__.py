@@ -58,6 +58,7 @@ _COMMANDS = {
     "workspace": ("workspace", "Bring the Git repository of a board's files up to date."),
     "backup": ("backups", "Write all boards to one file while servers go on."),
     "restore": ("backups", "Put a backup in the place of a data folder's boards."),
+    "migrate": ("migrate", "Bring the boards' schema to this version, or print the SQL that does."),
     "kit": ("kit", "Check a board store or an archive index of your own."),
     "doctor": ("doctor", "Say what is wrong with an installation, and how to cure it."),
     "rebuild-index": ("maintain", "Drop the archive's search index and build it anew."),

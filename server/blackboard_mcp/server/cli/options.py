@@ -68,8 +68,8 @@ def check_built_in(settings: Settings, command: str) -> None:
     """
     if settings.store is not None:
         raise click.ClickException(
-            f"{command} works on the file of the built-in store, and the settings name the store {settings.store}: "
-            "use what that store has for this. Nothing was changed."
+            f"{command} works on the file of the built-in store, and the settings name the store "
+            f"{settings.store_shown}: use what that store has for this. Nothing was changed."
         )
 
 

@@ -33,7 +33,8 @@ _STOP_SECONDS = 3.0
 @click.option(
     "--store",
     metavar="module:Class",
-    help="A board store of your own in place of the built-in one; `kit` checks it. It is imported and run.",
+    help="Where the boards are in place of a file: an address postgresql://USER@HOST/DATABASE, or the class "
+    "package.module:Class of a store of your own, which is imported and run; `kit` checks it.",
 )
 @click.option(
     "--archive",

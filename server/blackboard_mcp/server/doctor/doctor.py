@@ -14,7 +14,7 @@ from blackboard_mcp.storage.sqlite import examining
 
 from ..settings.server import Settings
 from ..usecases.growth import Growth
-from . import boards, clients, exposure, folder, network, programs
+from . import boards, clients, exposure, folder, network, postgres, programs
 from .findings import Finding, Severity, note
 from .growth import look
 
@@ -33,7 +33,9 @@ async def examine(
     """
     found = list(programs.look())
     found += exposure.look(settings, (clock or SystemClock()).now())
-    if settings.store is not None:
+    if settings.on_postgres:
+        found += [finding async for finding in postgres.look(settings)]
+    elif settings.store is not None:
         found.append(
             note(
                 "own-store",

@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.storage.postgres.address import Address, is_address
 
 from ..access.reading import read_rules
 from ..access.registry import AccessPolicies
@@ -101,6 +102,17 @@ class Settings:
     @property
     def database(self) -> Path:
         return self.folder / "board.sqlite3"
+
+    @property
+    def store_shown(self) -> str:
+        """The name of the store for messages: an address without its password."""
+        store = self.store or ""
+        return Address.parse(store).shown if is_address(store) else store
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the boards are in a PostgreSQL database."""
+        return self.store is not None and is_address(self.store)
 
     @property
     def index(self) -> Path:
@@ -284,7 +296,12 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         raise InvalidInput(f"{where} is {value!r}; it may have 32 of A-Z a-z 0-9 _ - and no others.")
     if key in ("summary_url", "embedding_url"):
         return _url(str(value), where)
-    if key in ("store", "archive"):
+    if key == "store":
+        if is_address(str(value)):
+            Address.parse(str(value))
+            return str(value)
+        return _class(str(value), where, ", or an address postgresql://USER@HOST/DATABASE")
+    if key == "archive":
         return _class(str(value), where)
     if key in ("agent", "owner", "board"):
         return _named(key, str(value), where)
@@ -302,10 +319,10 @@ def _table(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-def _class(value: str, where: str) -> str:
-    """The import path of a class."""
+def _class(value: str, where: str, other: str = "") -> str:
+    """The import path of a class; `other` names what else may stand there."""
     if not CLASS.match(value):
-        raise InvalidInput(f"{where} is {value[:80]!r}; it must be of the form package.module:Class.")
+        raise InvalidInput(f"{where} is {value[:80]!r}; it must be of the form package.module:Class{other}.")
     return value
 
 

@@ -160,7 +160,7 @@ def _of_items(table: Table) -> str:
             "debate d ON d.board = ?1 AND d.root = j.value "
             f"CROSS JOIN {table.name} t ON t.board = ?1 AND t.{table.debate} = d.id"
         )
-    return f"SELECT j.value, {columns} FROM json_each(?2) j CROSS JOIN {joined}"  # noqa: S608 - names of ours
+    return f"SELECT CAST(j.value AS INTEGER), {columns} FROM json_each(?2) j CROSS JOIN {joined}"  # noqa: S608 - names of ours
 
 
 def _once(of: Extent, after: int, until: int, made: dict[int, dict[str, Any]]) -> Steps[None]:

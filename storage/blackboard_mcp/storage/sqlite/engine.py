@@ -18,12 +18,13 @@ from typing import Any, Literal
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreError
 from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.storage.change_counter import Changes
 from blackboard_mcp.storage.operation import Operation, Rows, Statement, T
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, run, translated
 from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
-from blackboard_mcp.storage.sqlite.wakeup import Changes, Peers, Watcher
+from blackboard_mcp.storage.sqlite.wakeup import Peers, Watcher
 from blackboard_mcp.storage.trouble import Trouble
 
 Synchronous = Literal["FULL", "NORMAL"]

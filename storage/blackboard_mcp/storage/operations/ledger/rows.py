@@ -52,10 +52,17 @@ def _statements() -> dict[str, str]:
     """Reads all statements of the query files, by name, ready to run."""
     named: dict[str, str] = {}
     for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
-        for name, body in statements_of(file.read_text("utf-8")).items():
+        for name, statement in expanded_statements(file.read_text("utf-8")).items():
             assert name not in named, name
-            named[name] = _LIMIT.sub("LIMIT +", _of_items(expanded(body)))
+            named[name] = statement
     return named
+
+
+def expanded_statements(text: str) -> dict[str, str]:
+    """Returns the statements of a query file's text by name, ready to run."""
+    return {
+        name: _LIMIT.sub("LIMIT +", _of_items(expanded(body))) for name, body in statements_of(text).items()
+    }
 
 
 def _of_items(statement: str) -> str:

@@ -282,7 +282,7 @@ UPDATE reservation SET until = ?3 WHERE board = ?1 AND lease = ?2;
 -- Leases of reservations alone that ended by ?2, with when their holder was last there.
 SELECT r.lease, r.agent, max(r.until), max(r.length), a.last_seen
 FROM reservation r INDEXED BY reservation_lapses LEFT JOIN agent a ON a.board = r.board AND a.name = r.agent
-WHERE r.until <= ?2 AND r.board = ?1 AND r.task = 0 GROUP BY r.lease ORDER BY r.lease LIMIT ?3;
+WHERE r.until <= ?2 AND r.board = ?1 AND r.task = 0 GROUP BY r.lease, r.agent, a.last_seen ORDER BY r.lease LIMIT ?3;
 
 -- name: boards_reserving_over
 -- Boards with reservations alone that ended by ?1.

@@ -29,7 +29,7 @@ ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_s
 -- Agents were there (a JSON list of [name, instant]); those that never did anything, owe nothing and have no turn are left out.
 INSERT INTO agent(board, name, posts, first_seen, last_seen)
 SELECT ?1, s.name, 0, s.at, s.at
-FROM (SELECT json_extract(value, '$[0]') AS name, json_extract(value, '$[1]') AS at FROM json_each(?2)) s
+FROM (SELECT json_extract(value, '$[0]') AS name, CAST(json_extract(value, '$[1]') AS INTEGER) AS at FROM json_each(?2)) s
 WHERE EXISTS (SELECT 1 FROM agent a WHERE a.board = ?1 AND a.name = s.name)
    OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.agent = s.name AND o.state = 'outstanding')
    OR EXISTS (SELECT 1 FROM run_turn t INDEXED BY run_turn_of WHERE t.board = ?1 AND t.agent = s.name AND t.state = 'given')
@@ -38,7 +38,7 @@ ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen);
 -- name: items_read
 -- Items were read (a JSON list of [number, times, instant]). The order of the join is forced: the list first.
 INSERT INTO item_use(board, number, reads, last_read)
-SELECT ?1, i.number, json_extract(r.value, '$[1]'), json_extract(r.value, '$[2]')
+SELECT ?1, i.number, CAST(json_extract(r.value, '$[1]') AS INTEGER), CAST(json_extract(r.value, '$[2]') AS INTEGER)
 FROM json_each(?2) r CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(r.value, '$[0]')
 WHERE true
 ON CONFLICT DO UPDATE SET reads = reads + excluded.reads, last_read = max(last_read, excluded.last_read);

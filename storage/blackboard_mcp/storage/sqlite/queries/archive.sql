@@ -6,7 +6,7 @@ INSERT INTO outbox(board, number) VALUES (?1, ?2);
 
 -- name: outbox_add_all
 -- The same of items: a JSON list of [number, seq].
-INSERT INTO outbox(board, number) SELECT ?1, json_extract(value, '$[0]') FROM json_each(?2) ORDER BY key;
+INSERT INTO outbox(board, number) SELECT ?1, CAST(json_extract(value, '$[0]') AS INTEGER) FROM json_each(?2) ORDER BY key;
 
 -- name: outbox_oldest
 -- The oldest outbox rows with the present state of their items, and whether the index should hold them.

@@ -34,7 +34,7 @@ WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
 -- The items that took the place of items (a JSON list) at the end of their newest debates, and of those in turn, at
 -- most eight times: the item, then number, type and status of each that an agent may see, the first step first.
 WITH RECURSIVE place(root, step, number) AS (
-    SELECT value, 0, value FROM json_each(?2)
+    SELECT CAST(value AS INTEGER), 0, CAST(value AS INTEGER) FROM json_each(?2)
     UNION ALL
     SELECT p.root, p.step + 1, (SELECT d.gave_way_to FROM debate d INDEXED BY debate_root
                                 WHERE d.board = ?1 AND d.root = p.number ORDER BY d.id DESC LIMIT 1)

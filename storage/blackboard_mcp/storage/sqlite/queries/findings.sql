@@ -36,7 +36,7 @@ FROM (
     SELECT n.item, 0 AS against, n.agent, n.at
     FROM endorsement n WHERE n.board = ?1 AND n.item IN (SELECT value FROM json_each(?2))
     UNION ALL
-    SELECT e.target, e.kind <> 'supports', i.author, i.created_at
+    SELECT e.target, CASE WHEN e.kind = 'supports' THEN 0 ELSE 1 END, i.author, i.created_at
     FROM edge e CROSS JOIN item i ON i.board = e.board AND i.number = e.source
     WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2))
       AND e.kind IN ('supports', 'refutes', 'critiques')
@@ -85,11 +85,11 @@ SELECT number, min(way) FROM (
         WHERE board = ?1 AND target = ?2 AND kind = 'derived_from' AND source > ?3 ORDER BY source LIMIT ?4)
     UNION ALL
     SELECT * FROM (SELECT target, 3 FROM edge
-        WHERE ?5 AND board = ?1 AND source = ?2 AND kind = 'analyzed_by' AND target > ?3
+        WHERE ?5 = 1 AND board = ?1 AND source = ?2 AND kind = 'analyzed_by' AND target > ?3
         ORDER BY target LIMIT ?4)
     UNION ALL
     SELECT * FROM (SELECT source, 4 FROM edge
-        WHERE ?5 AND board = ?1 AND target = ?2 AND kind = 'supports' AND source > ?3 ORDER BY source LIMIT ?4)
+        WHERE ?5 = 1 AND board = ?1 AND target = ?2 AND kind = 'supports' AND source > ?3 ORDER BY source LIMIT ?4)
 ) GROUP BY number ORDER BY number LIMIT ?4;
 
 -- name: items_brief

@@ -33,7 +33,7 @@ DELETE FROM delivery WHERE board = ?1 AND consumers = ?2;
 
 -- name: deliveries_last
 -- Marks the attempts that are the last under a new number of attempts.
-UPDATE delivery SET last = tries >= ?3 WHERE board = ?1 AND consumers = ?2 AND dead = 0;
+UPDATE delivery SET last = CASE WHEN tries >= ?3 THEN 1 ELSE 0 END WHERE board = ?1 AND consumers = ?2 AND dead = 0;
 
 -- name: group_counts
 -- Counts events that are held at ?3, that wait to be handed out again, and that are dead.
@@ -85,7 +85,7 @@ UPDATE delivery SET until = ?4, why = ?5 WHERE board = ?1 AND consumers = ?2 AND
 
 -- name: delivery_released
 -- The worker gave it back without having begun, which is no try of the ?6 there are.
-UPDATE delivery SET until = ?4, why = ?5, tries = tries - 1, last = tries - 1 >= ?6
+UPDATE delivery SET until = ?4, why = ?5, tries = tries - 1, last = CASE WHEN tries - 1 >= ?6 THEN 1 ELSE 0 END
 WHERE board = ?1 AND consumers = ?2 AND seq = ?3;
 
 -- name: delivery_bury

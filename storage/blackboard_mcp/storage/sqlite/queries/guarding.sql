@@ -2,7 +2,7 @@
 
 -- name: protected_among
 -- The items of a list (JSON) that may not leave.
-SELECT DISTINCT w.value FROM json_each(?2) w
+SELECT DISTINCT CAST(w.value AS INTEGER) FROM json_each(?2) w
 WHERE EXISTS (SELECT 1 FROM protected p WHERE p.board = ?1 AND p.number = w.value);
 
 -- name: protected_figures
@@ -19,8 +19,8 @@ WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) A
 -- name: held_add
 -- Items are held: a JSON list of [number, debate, source, kind, target, depth].
 INSERT INTO held(board, number, debate, source, kind, target, depth)
-SELECT ?1, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-       json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]')
+SELECT ?1, CAST(json_extract(value, '$[0]') AS INTEGER), CAST(json_extract(value, '$[1]') AS INTEGER), CAST(json_extract(value, '$[2]') AS INTEGER),
+       json_extract(value, '$[3]'), CAST(json_extract(value, '$[4]') AS INTEGER), CAST(json_extract(value, '$[5]') AS INTEGER)
 FROM json_each(?2);
 
 -- name: held

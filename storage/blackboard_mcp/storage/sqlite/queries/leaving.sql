@@ -21,7 +21,7 @@ SELECT why, root, type, count(*), sum(tokens) FROM (
     LEFT JOIN debate d ON d.board = ?1 AND d.id = h.debate
     LEFT JOIN item r ON r.board = ?1 AND r.number = d.root
     WHERE i.number <> ?2
-) GROUP BY why, root ORDER BY sum(tokens) DESC, root;
+) GROUP BY why, root, type ORDER BY sum(tokens) DESC, root NULLS FIRST;
 
 -- name: pressure_owing
 -- Obligations on public items of working memory, with agents, longest waiting first. A request that nobody has to
@@ -127,10 +127,11 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND importance <= ?14
-      AND (importance > ?2,
-           seq >= ?8
+      AND (CASE WHEN importance > ?2 THEN 1 ELSE 0 END,
+           CASE WHEN seq >= ?8
            OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?9)
-           OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?9, 0),
+           OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?9, false)
+           THEN 1 ELSE 0 END,
            importance, seq, number) < (?3, ?4, ?5, ?6, ?7)
       AND VISIBLE(owner, ?13)
       AND (?11 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
@@ -157,7 +158,7 @@ FROM item i INDEXED BY item_working
 WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?3, ?4) AND seq < ?5
   AND (seq >= ?7
        OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?8)
-       OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, 0)) = ?6
+       OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, false)) = ?6
   AND number NOT IN (SELECT value FROM json_each(?9))
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
 ORDER BY seq, number LIMIT ?10;
@@ -168,7 +169,7 @@ SELECT number, seq FROM item i INDEXED BY item_turn
 WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?3, ?4) AND seq < ?5
   AND (seq >= ?7
        OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?8)
-       OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, 0)) = ?6
+       OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, false)) = ?6
   AND number NOT IN (SELECT value FROM json_each(?9)) AND author = ?10
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
   AND NOT EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number)
@@ -189,7 +190,7 @@ SELECT seq FROM event WHERE board = ?1 AND seq > ?4 AND agent <> ?2 ORDER BY seq
 -- the rest, the newest first.
 SELECT v.item, i.tokens, HIDDEN(i.owner), max(v.seq) FROM event v CROSS JOIN item i ON i.board = v.board AND i.number = v.item
 WHERE v.board = ?1 AND v.seq > ?2 AND v.at > ?3 AND v.event = 'item.restored' AND i.zone = 'working'
-GROUP BY v.item ORDER BY 3, max(v.seq) DESC;
+GROUP BY v.item, i.tokens, i.owner ORDER BY 3, max(v.seq) DESC;
 
 -- name: grounds_of_debates
 -- The items that members of open debates cite (`derived_from`) and nothing else keeps, and those that critiques and
@@ -214,7 +215,7 @@ CROSS JOIN item i ON i.board = e.board AND i.number = e.target AND i.zone = 'wor
 WHERE i.status IN ('ACTIVE', 'DEBATED')
   AND NOT (i.status = 'ACTIVE' AND i.importance >= 5) AND SHARED(s.owner, i.owner)
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
-GROUP BY i.number ORDER BY HIDDEN(i.owner), 3, i.importance DESC, i.number;
+GROUP BY i.number, i.tokens, i.owner, i.importance ORDER BY HIDDEN(i.owner), 3, i.importance DESC, i.number;
 
 -- name: authors_depending
 -- The authors of live items that depend on an item.

@@ -10,7 +10,7 @@ UPDATE board SET copied = ?2 WHERE no = ?1;
 
 -- name: event_from
 -- The first event of a log at a sequence or after it; with the number before those it says were left out.
-SELECT seq, CASE WHEN event = 'board.restored' THEN json_extract(data, '$.after') END FROM event
+SELECT seq, CASE WHEN event = 'board.restored' THEN CAST(json_extract(data, '$.after') AS INTEGER) END FROM event
 WHERE board = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1;
 
 -- name: log_reach

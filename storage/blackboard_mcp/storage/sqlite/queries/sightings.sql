@@ -3,8 +3,8 @@
 -- name: items_sighted
 -- Agents were shown items (a JSON list of [number, agent, first instant, way, last instant, way]).
 INSERT INTO sighting(board, item, agent, first_at, first_way, last_at, last_way)
-SELECT ?1, i.number, json_extract(s.value, '$[1]'), json_extract(s.value, '$[2]'), json_extract(s.value, '$[3]'),
-       json_extract(s.value, '$[4]'), json_extract(s.value, '$[5]')
+SELECT ?1, i.number, json_extract(s.value, '$[1]'), CAST(json_extract(s.value, '$[2]') AS INTEGER), json_extract(s.value, '$[3]'),
+       CAST(json_extract(s.value, '$[4]') AS INTEGER), json_extract(s.value, '$[5]')
 FROM json_each(?2) s CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(s.value, '$[0]')
 WHERE true
 ON CONFLICT DO UPDATE SET

@@ -116,11 +116,11 @@ SELECT b.id FROM (SELECT DISTINCT board FROM condition_due LIMIT ?1) d JOIN boar
 
 -- name: missing_tasks
 -- Those of the numbers (a JSON list) that are no task of a board.
-SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT number FROM task WHERE board = ?1 AND number = value);
+SELECT CAST(value AS INTEGER) FROM json_each(?2) w WHERE NOT EXISTS (SELECT number FROM task WHERE board = ?1 AND number = w.value);
 
 -- name: missing_stages
 -- Those of the numbers (a JSON list) that are no stage of a board.
-SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT number FROM stage WHERE board = ?1 AND number = value);
+SELECT CAST(value AS INTEGER) FROM json_each(?2) w WHERE NOT EXISTS (SELECT number FROM stage WHERE board = ?1 AND number = w.value);
 
 -- name: task_completed
 -- Whether a task is done.

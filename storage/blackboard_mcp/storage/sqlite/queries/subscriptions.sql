@@ -65,9 +65,11 @@ SELECT agent, id FROM subscription WHERE board = ?1 AND used_at <= ?2 ORDER BY u
 
 -- name: subscription_expire
 -- Keep where a subscription stood.
-INSERT OR REPLACE INTO subscription_expired(board, agent, id, name, filter, cursor, created_at, used_at, expired_at)
+INSERT INTO subscription_expired(board, agent, id, name, filter, cursor, created_at, used_at, expired_at)
 SELECT board, agent, id, name, filter, cursor, created_at, used_at, ?4 FROM subscription
-WHERE board = ?1 AND agent = ?2 AND id = ?3;
+WHERE board = ?1 AND agent = ?2 AND id = ?3
+ON CONFLICT DO UPDATE SET name = excluded.name, filter = excluded.filter, cursor = excluded.cursor,
+    created_at = excluded.created_at, used_at = excluded.used_at, expired_at = excluded.expired_at;
 
 -- name: subscriptions_long_expired
 -- Subscriptions that expired at ?2 or before.

@@ -1,0 +1,107 @@
+"""Posts, readings and news on boards in PostgreSQL, beside the same on a file, in one run.
+
+    python benchmarks/postgres.py --address postgresql://blackboard@127.0.0.1/boards
+
+It makes a schema of its own, `benchmark`, which should be empty. Stores are opened in this process, without a server of
+ours in between. All posts are acknowledged, so they are synced where the database syncs. News go from one store to
+another on the same boards: from the acknowledgement of a post to the end of the other's wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.storage.postgres.store import open_postgres_store
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import Table
+
+CALLERS = (1, 8, 32)
+Open = Callable[[], Awaitable[BoardStore]]
+
+
+async def posts(store: BoardStore, callers: int, seconds: float, board: str) -> float:
+    """Returns the posts a second of so many callers on one board."""
+    await store.ensure_board(board, "alice", BoardConfig(target_tokens=1_000_000))
+    count, until = 0, time.perf_counter() + seconds
+    begun = time.perf_counter()
+
+    async def caller(name: str) -> None:
+        nonlocal count
+        at = Table(store, board)
+        while time.perf_counter() < until:
+            await at.post(name, f"reading {count} of {name}", "FACT")
+            count += 1
+
+    await asyncio.gather(*(caller(f"agent{n}") for n in range(callers)))
+    return count / (time.perf_counter() - begun)
+
+
+async def readings(store: BoardStore, board: str, times: int) -> float:
+    """Returns the median milliseconds of reading ten items by number."""
+    at, took = Table(store, board), []
+    for n in range(times):
+        begun = time.perf_counter()
+        await at.item(1 + n % 50)
+        took.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(took)
+
+
+async def news(one: BoardStore, other: BoardStore, board: str, times: int) -> tuple[float, float]:
+    """Returns the median and the ninth decile of the milliseconds until the other store has heard of a post."""
+    took = []
+    for n in range(times):
+        seen = other.changes()
+        waiting = asyncio.create_task(other.wait_for_change(seen, 10.0))
+        await asyncio.sleep(0.02)
+        seen = other.changes()
+        if waiting.done():
+            waiting = asyncio.create_task(other.wait_for_change(seen, 10.0))
+        await Table(one, board).post("alice", f"news {n}", "FACT")
+        begun = time.perf_counter()
+        await waiting
+        took.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(took), statistics.quantiles(took, n=10)[-1]
+
+
+async def measure(name: str, open_store: Open, seconds: float) -> dict[int, float]:
+    """Prints the figures of one kind of store, and returns its posts a second by callers."""
+    store, other = await open_store(), await open_store()
+    try:
+        board = f"b{time.time_ns()}"
+        rates = {callers: await posts(store, callers, seconds, board) for callers in CALLERS}
+        read = await readings(store, board, 200)
+        median, decile = await news(store, other, board, 100)
+    finally:
+        await store.close()
+        await other.close()
+    shown = ", ".join(f"{callers} callers {rate:,.0f}/s" for callers, rate in rates.items())
+    print(f"{name:10} {shown}; an item read {read:.2f} ms; news {median:.2f} ms, 90 % {decile:.2f}")
+    return rates
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    address = given.address + ("&" if "?" in given.address else "?") + "schema=benchmark"
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(given.rounds):
+            file = await measure("file", lambda: SqlBoardStore.open(Path(folder) / "board.db"), given.seconds)
+            there = await measure("PostgreSQL", lambda: open_postgres_store(address), given.seconds)
+            print(
+                "ratio", ", ".join(f"{callers}: {there[callers] / file[callers]:.2f}" for callers in CALLERS)
+            )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

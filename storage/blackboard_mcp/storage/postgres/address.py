@@ -1,0 +1,73 @@
+"""The address of a PostgreSQL database, as `--store` takes it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.values import dataclass
+
+SCHEMES = ("postgresql", "postgres")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address and what it says about this product.
+
+    Attributes:
+        dsn: the address for the driver, without the parameters below; it may hold a password.
+        shown: the address without password and parameters, for messages.
+        schema: the schema that holds the boards.
+        pooled: connections lead through a transaction pooler: nothing is kept on them between transactions.
+        listen: a direct address for news, for a pooled one; `None` polls instead.
+    """
+
+    dsn: str
+    shown: str
+    schema: str = "blackboard"
+    pooled: bool = False
+    listen: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Reads `postgresql://user@host:port/database?schema=…&statement_cache_size=0&listen=…`.
+
+        All other parameters are the driver's, such as `sslmode`.
+
+        Raises:
+            InvalidInput: it is no such address; the message does not repeat a password.
+        """
+        try:
+            parts = urlsplit(text)
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            raise InvalidInput(f"The address of the store cannot be read. {_FORM}") from None
+        if not is_address(text):
+            raise InvalidInput(f"The address of the store has another scheme than postgresql. {_FORM}")
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        schema = given.pop("schema", "blackboard")
+        if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+            raise InvalidInput(
+                f"schema={schema[:64]!a}: a schema has 1 to 63 small letters, digits and underscores. {_FORM}"
+            )
+        cached = given.pop("statement_cache_size", None)
+        if cached not in (None, "0"):
+            raise InvalidInput(f"statement_cache_size can only be 0, for a transaction pooler. {_FORM}")
+        listen = given.pop("listen", None)
+        return cls(
+            dsn=urlunsplit(parts._replace(query=urlencode(given))),
+            shown=f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}",
+            schema=schema,
+            pooled=cached is not None,
+            listen=listen,
+        )
+
+
+def is_address(text: str) -> bool:
+    """Tells whether a store is named by an address of PostgreSQL, and not by an import path."""
+    return text.partition("://")[0] in SCHEMES and "://" in text
+
+
+_FORM = "It has the form postgresql://USER@HOST:PORT/DATABASE; put the password into ~/.pgpass or PGPASSWORD."

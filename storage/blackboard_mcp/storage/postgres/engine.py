@@ -1,0 +1,659 @@
+"""The PostgreSQL engine: transactions for store operations, on a server that several machines share.
+
+It knows transactions and connections; it knows no board. Every writing transaction begins by locking the one row of
+`installation`. So all writers of all machines take turns, as SQLite's do, operations see no other's half, and
+sequences rise in the order of the commits. Operations that wait in one process share a transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
+from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.storage.change_counter import Changes
+from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.trouble import Trouble
+
+from ..operations.ledger.rows import sql
+from . import copying, migrating
+from .address import Address
+from .session import Lost, Session, translated, unreachable
+
+logger = logging.getLogger(__name__)
+
+CHANNEL: Final = "blackboard_news"
+_MEMBERS: Final = 64
+"""The most operations in one transaction."""
+_SPAN: Final = 0.05
+"""The seconds after which a transaction takes no more operations, since other machines wait for the lock."""
+_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""The seconds between attempts to connect; the last one repeats."""
+_HURRIED: Final = 0.05
+_SURE: Final = 1.0
+"""The seconds between looks for others' commits: while somebody waits and no notifications come, and otherwise."""
+_LOCK: Final = (
+    "UPDATE installation SET pulse = pulse + 1 RETURNING schema, pg_current_xact_id()::text, pulse, place"
+)
+_REGISTER: Final = (
+    "INSERT INTO index_reader(id, seen_at) VALUES (?1, ?2) "
+    "ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
+)
+_FORGET_ROWS: Final = (
+    "DELETE FROM outbox_row WHERE reader IN (SELECT id FROM index_reader WHERE seen_at < ?1)"
+)
+_FORGET: Final = "DELETE FROM index_reader WHERE seen_at < ?1"
+_MONTH: Final = 30 * 86_400_000_000
+_DAY: Final = 86_400.0
+_LOOK: Final = "SELECT pulse, schema FROM installation"
+
+
+class _Job:
+    """One operation to run, and the future of its caller."""
+
+    __slots__ = ("future", "meter", "operation", "started", "until")
+
+    def __init__(
+        self, operation: Operation[Any], future: asyncio.Future[Any], until: float, meter: Meter | None
+    ) -> None:
+        self.operation = operation
+        self.future = future
+        self.until = until
+        self.meter = meter
+        self.started = False
+
+    @property
+    def dear(self) -> bool:
+        return self.meter is not None and self.meter.dear
+
+    def settle(self, result: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class PostgresEngine:
+    """Runs operations on one schema of a PostgreSQL database. Create it with `open`."""
+
+    def __init__(
+        self, address: Address, *, reader: str, readers: int, deadline: float, synchronous: bool
+    ) -> None:
+        self._address = address
+        self._deadline = deadline
+        self._process = os.getpid()
+        name = f"blackboard-mcp {os.getpid()}"
+        self._reader = reader
+        self._own = {"blackboard.reader": reader}
+        settings = {
+            "lock_timeout": str(round(deadline * 1000)),
+            "synchronous_commit": "on" if synchronous else "off",
+        }
+        self._writer = Session(address, name, self._own | settings)
+        self._readers = [Session(address, name, self._own) for _ in range(readers)]
+        self._idle: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
+        for session in self._readers:
+            self._idle.put_nowait(session)
+        direct = Address.parse(address.listen) if address.listen is not None else address
+        self._news = Session(direct, name) if address.listen is not None or not address.pooled else None
+        self._newest = migrating.newest()
+        self._jobs: deque[_Job] = deque()
+        self._dear: deque[_Job] = deque()
+        self._dear_is_next = False
+        self._wanted = asyncio.Event()
+        self._changes = Changes()
+        self._pulse = 0
+        self._registered = float("inf")
+        self._told = asyncio.Event()
+        self._speaking = asyncio.Lock()
+        self._hear = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._trouble: Trouble | None = None
+        self._outdated: BaseException | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        address: Address,
+        *,
+        reader: str = "main",
+        readers: int = 4,
+        deadline: float = 15.0,
+        synchronous: bool = True,
+    ) -> PostgresEngine:
+        """Opens an engine, and brings its schema to the newest version; many processes may do so at once.
+
+        `reader` names the index of the archive that this machine keeps; processes with one index share the name.
+        `deadline` is the limit in seconds for each wait for a lock or for the server. Without `synchronous` a commit
+        is acknowledged before it is on the server's disk.
+
+        Raises:
+            StoreTooNew: a newer version of the product migrated the schema.
+            StoreDamaged: the schema has tables of something else.
+            StoreBusy: the server did not answer in time.
+            StoreError: it refuses us.
+        """
+        engine = cls(address, reader=reader, readers=readers, deadline=deadline, synchronous=synchronous)
+        try:
+            tables = await engine._patiently(engine._prepare)
+            for session in (engine._writer, *engine._readers):
+                session.dialect = tables
+            engine._tasks = [
+                asyncio.create_task(each()) for each in (engine._write, engine._watch, engine._tell)
+            ]
+            await engine._register()
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Runs the operation on one consistent snapshot, and returns its result.
+
+        The snapshot contains every write that any machine acknowledged before the call.
+
+        Raises:
+            StoreBusy, StoreTooNew, StoreClosed: as named.
+            StoreError: the operation tried to write, or the database failed otherwise.
+            Exception: whatever the operation raised.
+        """
+        self._check_open()
+        session = await self._idle.get()
+        try:
+            with _metered(METER.get()):
+                result: T = await self._patiently(lambda: self._snapshot(session, operation))
+            return result
+        finally:
+            self._idle.put_nowait(session)
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
+
+        Operations of one process run in the order of the calls; several may share a commit, but an error undoes only
+        its own operation. An expensive one (`Meter.dear`) has its own commit, and cheap ones may overtake it. A
+        cancelled call either never started or completes as a whole.
+
+        Raises:
+            StoreBusy, StoreFull, StoreTooNew, StoreClosed: nothing was changed.
+            StoreError: the connection broke during the commit and the server cannot tell what became of it.
+            Exception: whatever the operation raised.
+        """
+        self._check_open()
+        until = time.monotonic() + self._deadline
+        job = _Job(operation, asyncio.get_running_loop().create_future(), until, METER.get())
+        (self._dear if job.dear else self._jobs).append(job)
+        self._wanted.set()
+        try:
+            result: T = await job.future
+        except asyncio.CancelledError:
+            if not job.started:
+                with contextlib.suppress(ValueError):
+                    (self._dear if job.dear else self._jobs).remove(job)
+            if job.future.done() and not job.future.cancelled():
+                job.future.exception()
+            raise
+        return result
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """The reason why the last attempt to write failed, or `None`."""
+        return self._trouble
+
+    @property
+    def displaced(self) -> bool:
+        """Never: a server's data do not move under it."""
+        return False
+
+    def changes(self) -> int:
+        """Returns a counter that grows when this process commits a change or learns of another's."""
+        return self._changes.count
+
+    def stamp(self) -> int | None:
+        """Returns `None`: whether another machine committed cannot be told without asking the server."""
+        return None
+
+    async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
+        """Waits until the counter exceeds `seen`, or for `timeout` seconds, and returns it.
+
+        Another process's change is noticed by a notification, usually within milliseconds, at the latest within a
+        second; behind a pooler without a direct address, within 50 ms while a hurried call waits.
+
+        Raises:
+            StoreClosed: the engine is closed, or was closed meanwhile.
+        """
+        self._check_open()
+        return await self._changes.wait(seen, timeout, hurried=hurried)
+
+    async def backup(self, target: Path, mark: Operation[object] | None = None) -> None:
+        """Writes all tables, as of one moment, to a new file of the SQLite engine; runs `mark` in it.
+
+        Raises:
+            StoreError: `target` exists or cannot be written.
+            StoreFull: the disk has no room for the copy.
+        """
+        self._check_open()
+        session = Session(self._address, f"blackboard-mcp {os.getpid()} copy", self._own)
+        try:
+            await self._patiently(session.open)
+            await copying.to_file(session, target, mark)
+        except Lost as lost:
+            raise StoreBusy("The database went away during the copy; try again.") from lost
+        except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise translated(error, "write the copy") from error
+        finally:
+            await session.close()
+
+    async def write_from(self, source: Path, operation: Operation[T]) -> T:
+        """Runs the operation in a transaction that can read the SQLite file `source` as `staged`; returns its result.
+
+        Raises:
+            StoreDamaged: `source` has another schema.
+            Exception: whatever the operation raised; nothing was changed.
+        """
+        self._check_open()
+        session = Session(self._address, f"blackboard-mcp {os.getpid()} import", self._own)
+        session.dialect = self._writer.dialect
+        try:
+            await self._patiently(session.open)
+            try:
+                await session.execute(session.begin())
+                await self._lock(session)
+                await copying.stage(session, source)
+                result = await session.run(operation)
+                await session.execute("COMMIT")
+            except Lost as lost:
+                raise StoreBusy(
+                    "The database went away; look whether the board is there, then try again."
+                ) from lost
+            except BaseException as error:
+                await session.roll_back()
+                raise translated(error, f"take over {source.name}") from error
+        finally:
+            await session.close()
+        self._committed()
+        return result
+
+    async def close(self) -> None:
+        """Finishes pending calls, then closes the connections. A second call does nothing."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    # Connections
+
+    async def _prepare(self) -> Any:
+        await self._writer.open()
+        return await migrating.migrate(self._writer, self._address)
+
+    async def _patiently(self, attempt: Callable[[], Any]) -> Any:
+        """Calls `attempt` again while the server is away, until the deadline."""
+        until = time.monotonic() + self._deadline
+        pauses = iter(_PAUSES)
+        pause = 0.0
+        while True:
+            try:
+                return await attempt()
+            except Lost as lost:
+                pause = next(pauses, pause)
+                if time.monotonic() + pause > until:
+                    if not self._tasks:
+                        # Whoever opens a store may know all of it; later callers come over a wire.
+                        raise StoreBusy(
+                            f"{self._address.shown} did not answer within {self._deadline:g} seconds ({lost}). "
+                            "Nothing was changed."
+                        ) from lost
+                    logger.warning("no answer from %s: %s", self._address.shown, lost)
+                    raise unreachable(self._deadline) from lost
+            await asyncio.sleep(pause)
+
+    def _check_open(self) -> None:
+        """Checks that the engine is open in this process.
+
+        Raises:
+            StoreClosed: it is not.
+            StoreTooNew: a newer version of the product migrated the schema.
+        """
+        if self._closing is not None:
+            raise StoreClosed("The store is closed; nothing was changed.")
+        if os.getpid() != self._process:
+            raise StoreClosed("The store was opened before this process was forked off; open it again.")
+        if self._outdated is not None:
+            raise self._outdated
+
+    # Reading
+
+    async def _snapshot(self, session: Session, operation: Operation[T]) -> T:
+        """Runs the operation in a transaction that only reads, and returns its result."""
+        try:
+            if not session.is_open:
+                await session.open()
+            await session.execute(session.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            result = await session.run(operation)
+            await session.execute("COMMIT")
+            return result
+        except Lost:
+            raise
+        except BaseException as error:
+            await session.roll_back()
+            raise translated(error, "read") from error
+
+    # Writing
+
+    async def _write(self) -> None:
+        """Runs waiting operations as long as there are any, until the engine closes."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            while (job := self._next()) is not None:
+                await self._group(job)
+            if self._closing is not None:
+                return
+
+    def _next(self) -> _Job | None:
+        """Removes and returns the next operation; expensive ones and others take turns."""
+        dear = bool(self._dear) and (self._dear_is_next or not self._jobs)
+        self._dear_is_next = not dear
+        line = self._dear if dear else self._jobs
+        return line.popleft() if line else None
+
+    async def _group(self, first: _Job) -> None:
+        """Runs operations in one transaction and settles them; after a loss, again until the deadline."""
+        group = [first]
+        first.started = True
+        pauses = iter(_PAUSES)
+        pause = 0.0
+        while group:
+            try:
+                group = await self._attempt(group)
+            except Lost as lost:
+                pause = next(pauses, pause)
+                # Who has an answer already was told that nothing was changed.
+                group = [job for job in group if not job.future.done()]
+                late = [job for job in group if time.monotonic() + pause > job.until]
+                group = [job for job in group if job not in late]
+                self._trouble = Trouble("stopped", "The database cannot be reached.")
+                for job in late:
+                    logger.warning("no answer from %s: %s", self._address.shown, lost)
+                    job.fail(unreachable(self._deadline))
+                if group:
+                    await asyncio.sleep(pause)
+
+    async def _attempt(self, group: list[_Job]) -> list[_Job]:
+        """Runs the group, and more that waits, in one transaction; returns the jobs that have to run again.
+
+        Raises:
+            Lost: the server is away, and nothing was changed.
+        """
+        session, changed, results = self._writer, [False], list[tuple[_Job, Any]]()
+
+        def change() -> None:
+            changed[0] = True
+
+        try:
+            if not session.is_open:
+                await session.open()
+            await session.execute(session.begin())
+            transaction, pulse = await self._lock(session)
+        except Lost:
+            raise
+        except BaseException as error:
+            await session.roll_back()
+            for job in group:
+                job.fail(translated(error, "write"))
+            return []
+        until = time.monotonic() + _SPAN
+        place = 0
+        while place < len(group):
+            job = group[place]
+            try:
+                if results:
+                    await session.execute("SAVEPOINT one")
+                with _metered(job.meter):
+                    outcome = await session.run(job.operation, change)
+                if results:
+                    await session.execute("RELEASE SAVEPOINT one")
+                results.append((job, outcome))
+            except Lost:
+                raise
+            except BaseException as error:
+                job.fail(translated(error, "write"))
+                if not results:
+                    # Nothing of the others is lost yet: they begin anew.
+                    await session.roll_back()
+                    return group[place + 1 :]
+                await session.execute("ROLLBACK TO SAVEPOINT one")
+            place += 1
+            ends = job.dear or place >= _MEMBERS or time.monotonic() > until
+            if place == len(group) and self._jobs and not ends:
+                more = self._jobs.popleft()
+                more.started = True
+                group.append(more)
+        if not changed[0]:
+            await session.roll_back()
+        elif (undone := await self._commit(session, transaction)) is not None:
+            if len(results) > 1:
+                # One of them broke a reference that is checked at the end: each alone shows which.
+                for job, _ in results:
+                    await self._alone(job)
+                return []
+            results[0][0].fail(undone)
+            return []
+        self._trouble = None
+        for job, outcome in results:
+            job.settle(outcome)
+        if changed[0]:
+            self._pulse = pulse
+            self._committed()
+        return []
+
+    async def _alone(self, job: _Job) -> None:
+        """Runs one operation in a transaction of its own and settles it."""
+        session, changed = self._writer, [False]
+
+        def change() -> None:
+            changed[0] = True
+
+        try:
+            await session.execute(session.begin())
+            transaction, _ = await self._lock(session)
+            outcome = await session.run(job.operation, change)
+            undone = await self._commit(session, transaction)
+        except BaseException as raised:
+            if not isinstance(raised, Lost):
+                await session.roll_back()
+            job.fail(unreachable(self._deadline) if isinstance(raised, Lost) else translated(raised, "write"))
+            return
+        if undone is not None:
+            job.fail(undone)
+            return
+        job.settle(outcome)
+        if changed[0]:
+            self._committed()
+
+    async def _lock(self, session: Session) -> tuple[str, int]:
+        """Takes the lock of all writers; returns the transaction's number, and the number of commits with it.
+
+        Data that are a copy (a promoted standby, a restored dump) are marked as one first, so that no sequence that
+        the original may have given is given again.
+
+        Raises:
+            StoreTooNew: a newer version of the product migrated the schema.
+        """
+        rows, _ = await session.fetch(_LOCK)
+        schema, transaction, pulse, place = rows[0]
+        if schema > self._newest:
+            self._outdated = migrating.too_new(schema, self._newest)
+            raise self._outdated
+        if place != session.place:
+            await session.fetch("UPDATE installation SET place = $1::text", [session.place])
+            if place:
+                logger.warning(
+                    "the data at %s are a copy: their boards begin new epochs", self._address.shown
+                )
+                await session.run(lambda: _ask(sql("boards_copied")))
+        return str(transaction), int(pulse)
+
+    async def _commit(self, session: Session, transaction: str) -> BaseException | None:
+        """Commits; returns the error that undid the transaction, or `None`.
+
+        If the connection breaks meanwhile, the server is asked what became of the transaction.
+
+        Raises:
+            Lost: the server undid it.
+        """
+        place = session.place
+        try:
+            await session.execute("COMMIT")
+        except Lost as lost:
+            state = await self._state(session, transaction, place)
+            if state == "aborted":
+                raise
+            if state == "committed":
+                return None
+            return StoreError(
+                "The connection to the database broke during the commit, and nobody can tell whether it was made. Call "
+                "again with the same idempotency_key, which applies once; without one, read first."
+            ).with_traceback(lost.__traceback__)
+        except BaseException as error:
+            await session.roll_back()
+            return translated(error, "write")
+        return None
+
+    async def _state(self, session: Session, transaction: str, place: str) -> str | None:
+        """Returns "committed" or "aborted", or `None` if the server cannot tell."""
+        until = time.monotonic() + self._deadline
+        while time.monotonic() < until:
+            try:
+                await session.open()
+                if session.place != place:
+                    return None
+                state = (await session.fetch("SELECT pg_xact_status($1::text::xid8)", [transaction]))[0][0][0]
+            except Lost:
+                await asyncio.sleep(_PAUSES[1])
+                continue
+            except (StoreError, asyncpg.PostgresError):
+                return None
+            if state != "in progress":
+                return str(state) if state is not None else None
+            await asyncio.sleep(_PAUSES[0])
+        return None
+
+    def _committed(self) -> None:
+        """Wakes who waits here, and has the others told."""
+        self._changes.bump()
+        self._told.set()
+
+    # The archive's indexes
+
+    async def _register(self) -> None:
+        """Notes that this machine's index is there, and forgets those that were not seen for a month."""
+        now = time.time_ns() // 1000
+
+        def noted() -> Any:
+            yield _REGISTER, (self._reader, now)
+            yield _FORGET_ROWS, (now - _MONTH,)
+            yield _FORGET, (now - _MONTH,)
+
+        await self.write(noted)
+        self._registered = time.monotonic()
+
+    # News
+
+    async def _tell(self) -> None:
+        """Notifies other processes after commits, several at once; a lost notification does no harm."""
+        while self._closing is None:
+            await self._told.wait()
+            self._told.clear()
+            if self._news is None:
+                continue
+            with contextlib.suppress(Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError):
+                if self._news.is_open:
+                    await self._notify()
+
+    async def _notify(self) -> None:
+        assert self._news is not None
+        async with self._speaking:
+            await self._news.execute(f"NOTIFY {CHANNEL}, '{self._address.schema}'")
+
+    async def _watch(self) -> None:
+        """Looks for others' commits after each notification, and now and then without one."""
+        while self._closing is None:
+            listening = False
+            with contextlib.suppress(
+                Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, TimeoutError
+            ):
+                listening = await self._listen()
+                await self._look()
+                if time.monotonic() - self._registered > _DAY:
+                    await self._register()
+            hurried = not listening and self._changes.waiting
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_HURRIED if hurried else _SURE):
+                    await self._hear.wait()
+            self._hear.clear()
+
+    async def _listen(self) -> bool:
+        """Sees that notifications come; returns whether they do."""
+        if self._news is None:
+            return False
+        if not self._news.is_open:
+            await self._news.open()
+            await self._news.listen(CHANNEL, self._hear.set)
+        return True
+
+    async def _look(self) -> None:
+        """Asks for the number of commits, and wakes who waits if it grew."""
+        if self._news is not None:
+            async with self._speaking:
+                rows, _ = await self._news.fetch(
+                    f"SELECT pulse, schema FROM {self._address.schema}.installation"  # noqa: S608 - a checked name
+                )
+        else:
+            rows = await self.read(lambda: _ask(_LOOK))
+        pulse, schema = rows[0]
+        if schema > self._newest:
+            self._outdated = migrating.too_new(schema, self._newest)
+        if pulse != self._pulse:
+            self._pulse = pulse
+            self._changes.bump()
+
+    async def _close(self) -> None:
+        """Ends the writer, then the rest."""
+        self._wanted.set()
+        if self._tasks:
+            await asyncio.gather(self._tasks[0], return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._changes.close()
+        for _ in self._readers:
+            await self._idle.get()
+        for session in (self._writer, *self._readers, *([self._news] if self._news else [])):
+            await session.close()
+
+
+def _ask(statement: str) -> Any:
+    """Runs one statement and returns its rows."""
+    return (yield statement, ())
+
+
+@contextlib.contextmanager
+def _metered(meter: Meter | None) -> Any:
+    """Counts the time of an operation for its caller; the server works meanwhile."""
+    if meter is None:
+        yield
+        return
+    with meter.in_thread(time.perf_counter):
+        yield

@@ -1,0 +1,299 @@
+"""One connection to PostgreSQL: it opens again after a loss, prepares each statement once, and translates errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import asyncpg
+from blackboard_mcp.protocols.errors import StoreBusy, StoreError, StoreFull
+from blackboard_mcp.storage.operation import Operation, Rows, T
+from blackboard_mcp.storage.postgres.address import Address
+from blackboard_mcp.storage.postgres.dialect import Dialect
+
+logger = logging.getLogger(__name__)
+
+ASKED_SECONDS: Final = 60.0
+"""The most seconds that one statement may take."""
+_CONNECTING: Final = 10.0
+_PREPARED: Final = 1_000
+_NOT_NOW: Final = frozenset({"57P01", "57P02", "57P03", "25006", "53300"})
+"""States of a server that stops, starts, is a standby, or has no room for a connection."""
+_LATER: Final = frozenset({"55P03", "40001", "40P01", "57014"})
+"""States of what may work when tried again: locks and cancelled statements."""
+_FULL: Final = frozenset({"53100", "53200"})
+
+
+_PLANNING: Final = {"plan_cache_mode": "force_generic_plan", "jit": "off"}
+"""Planning a statement takes longer than running it, and the values change no plan here."""
+_ESCAPE: Final = "\x1a"
+_CONVERTED: Final = frozenset({bool, Decimal})
+_PLACE: Final = """
+SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
+                 substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+                 (SELECT oid FROM pg_database WHERE datname = current_database()),
+                 to_regclass($1::text || '.installation')::oid) END
+"""
+
+
+class Lost(Exception):
+    """The connection broke, or the server cannot serve now; the transaction that was open is gone."""
+
+
+class Session:
+    """A connection that belongs to one task at a time. Create it with an address, and `open` it."""
+
+    def __init__(self, address: Address, name: str, settings: dict[str, str] | None = None) -> None:
+        self._address = address
+        self._name = name
+        self._settings = _PLANNING | (settings or {})
+        self._raw: asyncpg.Connection | None = None
+        self._prepared: OrderedDict[str, Any] = OrderedDict()
+        self.dialect: Dialect | None = None
+        """How statements are translated; an engine sets it when it knows the schema."""
+        self.place = ""
+        """What tells these data from a copy of them: the cluster, its timeline, the database and its tables."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._raw is not None and not self._raw.is_closed()
+
+    async def open(self, *, standby: bool = False) -> None:
+        """Connects if there is no connection; to a standby only on request.
+
+        Raises:
+            Lost: the server cannot be reached or does not serve now.
+            StoreError: it refuses us.
+        """
+        if self.is_open:
+            return
+        self._prepared.clear()
+        path = f"{self._address.schema}, pg_catalog"
+        settings = {} if self._address.pooled else {"search_path": path, **self._settings}
+        try:
+            self._raw = await asyncpg.connect(
+                self._address.dsn,
+                timeout=_CONNECTING,
+                command_timeout=ASKED_SECONDS,
+                statement_cache_size=0
+                if self._address.pooled
+                else 1,  # with 0 no statement would have a name
+                server_settings={**settings, "application_name": self._name},
+            )
+            await self.locate()
+            if not self.place and not standby:
+                raise Lost("the server is a standby, which takes no writes")
+        except Lost:
+            self.drop()
+            raise
+        except asyncpg.InvalidAuthorizationSpecificationError as error:
+            raise StoreError(
+                f"{self._address.shown} refuses the user: {error.args[0]}. Nothing was changed."
+            ) from error
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            if is_lost(error) or isinstance(error, TimeoutError):
+                raise Lost(f"{type(error).__name__}: {error}") from error
+            raise translated(error, f"connect to {self._address.shown}") from error
+
+    async def locate(self) -> None:
+        """Sets `place`; to be called again when the schema was made."""
+        self.place = await self._connection().fetchval(_PLACE, self._address.schema)
+
+    def begin(self, how: str = "") -> str:
+        """Returns the words that begin a transaction."""
+        words = f"BEGIN {how}".rstrip()
+        if not self._address.pooled:
+            return words
+        local = {"search_path": f"{self._address.schema}, pg_catalog", **self._settings}
+        return "; ".join(
+            [words, *(f"SET LOCAL {name} = {_quoted(name, value)}" for name, value in local.items())]
+        )
+
+    async def execute(self, script: str) -> None:
+        """Runs statements without values."""
+        with self._telling():
+            await self._connection().execute(script)
+
+    async def fetch(self, statement: str, values: Sequence[Any] = ()) -> tuple[Rows, bool]:
+        """Runs a statement of PostgreSQL's; returns its rows, and whether it changed any."""
+        with self._telling():
+            try:
+                prepared = self._prepared.get(statement)
+                if prepared is None:
+                    prepared = await self._connection().prepare(statement)
+                    if not self._address.pooled:
+                        self._prepared[statement] = prepared
+                        if len(self._prepared) > _PREPARED:
+                            self._prepared.popitem(last=False)
+                rows = await prepared.fetch(*map(_stored, values))
+            except asyncpg.PostgresError as error:
+                logger.debug("%s: %s", error, statement)
+                raise
+            done = prepared.get_statusmsg()
+        return [_told(tuple(row)) for row in rows], done[:6] in _CHANGING and not done.endswith(" 0")
+
+    async def run(self, operation: Operation[T], changed: Callable[[], None] | None = None) -> T:
+        """Runs an operation to its end in the transaction that is open; calls `changed` when it changed rows."""
+        assert self.dialect is not None
+        steps = operation()
+        rows: Rows | None = None
+        try:
+            while True:
+                text, values = steps.send(rows) if rows is not None else next(steps)
+                statement, ordered = self.dialect.statement(text, values)
+                rows, did = await self.fetch(statement, ordered)
+                if did and changed is not None:
+                    changed()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            steps.close()
+
+    async def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Adds many rows to a table."""
+        with self._telling():
+            records = [tuple(map(_stored, row)) for row in rows]
+            await self._connection().copy_records_to_table(table, columns=columns, records=records)
+
+    async def roll_back(self) -> None:
+        """Rolls back; a connection on which that fails is dropped."""
+        try:
+            if self.is_open:
+                await self.execute("ROLLBACK")
+        except (Lost, StoreError, asyncio.CancelledError):
+            self.drop()
+
+    async def listen(self, channel: str, heard: Callable[[], object]) -> None:
+        """Calls `heard` for each notification on the channel from now on that this connection did not send."""
+
+        def tell(connection: asyncpg.Connection, sender: int, *_: object) -> None:
+            if sender != connection.get_server_pid():
+                heard()
+
+        with self._telling():
+            await self._connection().add_listener(channel, tell)
+
+    def drop(self) -> None:
+        """Ends the connection at once."""
+        raw, self._raw = self._raw, None
+        self._prepared.clear()
+        if raw is not None and not raw.is_closed():
+            raw.terminate()
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        raw, self._raw = self._raw, None
+        if raw is not None and not raw.is_closed():
+            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await raw.close(timeout=5.0)
+
+    def _connection(self) -> asyncpg.Connection:
+        if self._raw is None:
+            raise Lost("there is no connection")
+        return self._raw
+
+    def _telling(self) -> _Telling:
+        return _Telling(self)
+
+
+class _Telling:
+    """Turns errors of the driver into `Lost`, and keeps the others; a broken connection is dropped."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and is_lost(error):
+            self._session.drop()
+            raise Lost(f"{type(error).__name__}: {error}") from error
+        if isinstance(error, asyncio.CancelledError):
+            self._session.drop()
+
+
+_CHANGING: Final = frozenset({"INSERT", "UPDATE", "DELETE"})
+
+
+def is_lost(error: BaseException) -> bool:
+    """Tells whether an error means that the connection or the server is gone."""
+    if isinstance(error, asyncpg.PostgresConnectionError):
+        return True
+    if isinstance(error, asyncpg.PostgresError):
+        return error.sqlstate in _NOT_NOW
+    if isinstance(error, asyncpg.InterfaceError):
+        return "closed" in str(error) or "released" in str(error)
+    return isinstance(error, OSError) and not isinstance(error, TimeoutError)
+
+
+def translated(error: BaseException, doing: str) -> BaseException:
+    """Returns the product's error for one of the driver's, and any other error as it is."""
+    could_not = f"The store could not {doing}"
+    if isinstance(error, TimeoutError):
+        return StoreBusy(f"{could_not} within {ASKED_SECONDS:g} seconds. Nothing was changed; try again.")
+    if isinstance(error, asyncpg.PostgresError):
+        if error.sqlstate in _LATER:
+            return StoreBusy(f"{could_not}: others held it too long. Nothing was changed; try again.")
+        if error.sqlstate in _FULL:
+            return StoreFull(
+                f"{could_not}: storage full, there is no room on the database's disk. Nothing was changed; "
+                "somebody has to free space there, then try again."
+            )
+    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+        reference = secrets.token_hex(3)
+        logger.error("reference %s: %s: %s: %s", reference, could_not, type(error).__name__, error)
+        return StoreError(
+            f"{could_not}: it failed inside (reference {reference}). Nothing was changed. Tell who runs the server: "
+            "its log has more under that reference."
+        )
+    return error
+
+
+def unreachable(deadline: float) -> StoreBusy:
+    """Returns the error for a server that did not answer in time."""
+    return StoreBusy(
+        f"The database did not answer within {deadline:g} seconds. Nothing was changed; try again, and if it stays "
+        "so, tell who runs the server."
+    )
+
+
+def _stored(value: Any) -> Any:
+    """Returns a value as PostgreSQL can store it: its texts cannot hold the character 0, so that is written as two."""
+    if type(value) is str and ("\x00" in value or _ESCAPE in value):
+        return value.replace(_ESCAPE, _ESCAPE + "1").replace("\x00", _ESCAPE + "0")
+    return value
+
+
+def _told(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns a row as SQLite would: conditions and sums as numbers, texts as they were given."""
+    for value in row:
+        kind = type(value)
+        if (kind is str and _ESCAPE in value) or kind in _CONVERTED:
+            return tuple(map(_given, row))
+    return row
+
+
+def _given(value: Any) -> Any:
+    if type(value) is str and _ESCAPE in value:
+        # A statement that cuts texts may leave half of a pair at the end.
+        whole = value.removesuffix(_ESCAPE)
+        return whole.replace(_ESCAPE + "0", "\x00").replace(_ESCAPE + "1", _ESCAPE)
+    if type(value) is bool:
+        return int(value)
+    if type(value) is Decimal:
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
+
+
+def _quoted(name: str, value: str) -> str:
+    return value if name == "search_path" else "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,364 @@
+"""The PostgreSQL engine when things go wrong: lost connections, a killed server, other versions, several processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import postgres_server
+import pytest
+from blackboard_mcp.protocols.errors import (
+    Conflict,
+    InvalidInput,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+)
+from blackboard_mcp.storage.postgres.address import Address
+from blackboard_mcp.storage.postgres.engine import PostgresEngine
+from blackboard_mcp.storage.postgres.store import open_postgres_store
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import CONFIG, Table
+from cutting_proxy import Proxy, proxy
+from patience import PATIENCE
+
+Steps = Generator[Any, Any, Any]
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[str]:
+    yield postgres_server.address(tmp_path)
+    await postgres_server.give_back(tmp_path)
+
+
+@pytest.fixture
+async def store(address: str) -> AsyncIterator[SqlBoardStore]:
+    opened = await open_postgres_store(address)
+    yield opened
+    await opened.close()
+
+
+@asynccontextmanager
+async def behind(address: str) -> AsyncIterator[tuple[SqlBoardStore, Proxy]]:
+    """Yields a store that is connected through a proxy."""
+    server = postgres_server.server()
+    async with proxy(server.port) as between:
+        opened = await open_postgres_store(address.replace(f":{server.port}/", f":{between.port}/"))
+        try:
+            yield opened, between
+        finally:
+            await opened.close()
+
+
+def numbers(schema: str) -> list[int]:
+    rows = postgres_server.server().sql(f"SELECT seq FROM {schema}.event ORDER BY seq")  # noqa: S608 - a name of ours
+    return [int(row) for row in rows.split()]
+
+
+def schema_of(address: str) -> str:
+    return Address.parse(address).schema
+
+
+async def test_many_callers_get_dense_sequences_in_the_order_of_their_commits(
+    store: SqlBoardStore, address: str
+) -> None:
+    at = Table(store)
+    posted = await asyncio.gather(*(at.post("alice", f"fact {n}", "FACT") for n in range(40)))
+    assert sorted(item.number for item in posted) == list(range(1, 41))
+    seen = numbers(schema_of(address))
+    assert seen == list(range(1, len(seen) + 1))
+
+
+async def test_an_error_in_a_shared_commit_undoes_its_own_operation_alone(store: SqlBoardStore) -> None:
+    at = Table(store)
+    await at.post("alice", "one", key="k", expected=0)
+    calls = [at.post("alice", f"fact {n}", "FACT") for n in range(5)]
+    calls[2:2] = [at.post("alice", "two", key="k", expected=0)]
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one).__name__ for one in done] == ["Item", "Item", "Conflict", "Item", "Item", "Item"]
+    assert isinstance(done[2], Conflict)
+    assert len(await at.query()) == 6
+
+
+async def test_two_stores_on_one_database_take_turns_and_lose_nothing(
+    address: str, store: SqlBoardStore
+) -> None:
+    other = await open_postgres_store(address)
+    try:
+        await store.ensure_board("main", "alice", CONFIG)
+        first, second = Table(store), Table(other)
+        await asyncio.gather(
+            *(first.post("alice", f"a{n}", "FACT") for n in range(25)),
+            *(second.post("bob", f"b{n}", "FACT") for n in range(25)),
+        )
+        seen = numbers(schema_of(address))
+        assert seen == list(range(1, len(seen) + 1))
+        assert len(await first.query(limit=100)) == 50
+    finally:
+        await other.close()
+
+
+async def test_a_commit_of_another_process_wakes_who_waits(address: str, store: SqlBoardStore) -> None:
+    other = await open_postgres_store(address)
+    try:
+        await store.ensure_board("main", "alice", CONFIG)
+        for n in range(5):
+            seen = store.engine.changes()
+            waiting = asyncio.create_task(store.engine.wait_for_change(seen, PATIENCE))
+            await Table(other).post("bob", f"news {n}", "FACT")
+            assert await waiting > seen
+    finally:
+        await other.close()
+
+
+async def test_losing_every_notification_loses_nothing(
+    address: str, store: SqlBoardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await open_postgres_store(address)
+
+    async def dropped() -> None:
+        return None
+
+    monkeypatch.setattr(other.engine, "_notify", dropped)
+    try:
+        await store.ensure_board("main", "alice", CONFIG)
+        at = Table(store)
+        for n in range(2):
+            last = (await at.events())[-1].seq
+            await Table(other).post("bob", f"news {n}", "FACT")
+            async with asyncio.timeout(PATIENCE):
+                while (await at.events())[-1].seq == last:
+                    await store.engine.wait_for_change(store.engine.changes(), 1.0)
+            seen = store.engine.changes()
+            await store.engine.wait_for_change(seen - 1, PATIENCE)
+    finally:
+        await other.close()
+
+
+async def test_a_store_behind_a_pooler_keeps_nothing_on_its_connections(address: str) -> None:
+    pooled = await open_postgres_store(address + "&statement_cache_size=0")
+    try:
+        at, other = Table(pooled), None
+        await at.post("alice", "one", key="k")
+        await at.post("alice", "two", key="k", expected=1)
+        assert (await at.item(1)).text == "two"
+        other = await open_postgres_store(address)
+        seen = pooled.engine.changes()
+        waiting = asyncio.create_task(pooled.engine.wait_for_change(seen, PATIENCE))
+        await Table(other).post("bob", "three", "FACT")
+        assert await waiting > seen
+        await other.close()
+    finally:
+        await pooled.close()
+
+
+async def test_reads_and_writes_go_on_after_all_connections_were_cut(address: str) -> None:
+    async with behind(address) as (store, between):
+        at = Table(store)
+        await at.post("alice", "before", "FACT")
+        between.cut()
+        assert await at.query() == [1]
+        between.cut()
+        await at.post("alice", "after", "FACT")
+        assert await at.query() == [2, 1]
+
+
+async def test_a_connection_cut_before_the_commit_applies_the_write_once(address: str) -> None:
+    async with behind(address) as (store, between):
+        at = Table(store)
+        await at.post("alice", "before", "FACT")
+        between.cut_before = b"COMMIT"
+        assert (await at.post("alice", "after", "FACT")).number == 2
+        assert between.cuts == 1
+        assert await at.query() == [2, 1]
+    assert numbers(schema_of(address)) == [1, 2, 3]
+
+
+async def test_a_connection_cut_in_the_commit_is_answered_by_what_became_of_it(address: str) -> None:
+    async with behind(address) as (store, between):
+        at = Table(store)
+        await at.post("alice", "before", "FACT")
+        between.cut_after = b"COMMIT"
+        assert (await at.post("alice", "after", "FACT")).number == 2
+        assert between.cuts == 1
+        assert await at.query() == [2, 1]
+    assert numbers(schema_of(address)) == [1, 2, 3]
+
+
+async def test_a_commit_that_nobody_can_tell_of_says_so(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with behind(address) as (store, between):
+        at = Table(store)
+        await at.post("alice", "before", "FACT")
+
+        async def unknown(*given: object) -> None:
+            return None
+
+        monkeypatch.setattr(store.engine, "_state", unknown)
+        between.cut_after = b"COMMIT"
+        with pytest.raises(StoreError, match="idempotency_key"):
+            await at.post("alice", "after", "FACT")
+        # Whoever calls again without a key reads first, as it was told.
+        assert await at.query() in ([1], [2, 1])
+
+
+async def test_a_server_that_stays_away_is_told_within_the_deadline_and_waited_for_again(
+    address: str,
+) -> None:
+    server = postgres_server.server()
+    async with proxy(server.port) as between:
+        parsed = Address.parse(address.replace(f":{server.port}/", f":{between.port}/"))
+        engine = await PostgresEngine.open(parsed, deadline=0.5)
+        try:
+            between.refusing = True
+            between.cut()
+            with pytest.raises(StoreBusy, match="Nothing was changed"):
+                await engine.write(_touch)
+            with pytest.raises(StoreBusy, match="Nothing was changed"):
+                await engine.read(_count)
+            between.refusing = False
+            await engine.write(_touch)
+            assert await engine.read(_count) == [(1,)]
+        finally:
+            await engine.close()
+
+
+async def test_a_killed_server_keeps_every_acknowledged_write(tmp_path: Path) -> None:
+    # This one syncs, as a user's server does.
+    server = await asyncio.to_thread(postgres_server.Server, ())
+    try:
+        store = await open_postgres_store(server.address)
+        acknowledged: list[int] = []
+
+        async def posting(agent: str) -> None:
+            for n in range(10_000):
+                try:
+                    item = await Table(store).post(agent, f"{agent} {n}", "FACT")
+                except StoreError:
+                    continue
+                acknowledged.append(item.number)
+
+        writers = [asyncio.create_task(posting(name)) for name in ("alice", "bob", "carol")]
+        for _ in range(3):
+            enough = len(acknowledged) + 10
+            async with asyncio.timeout(PATIENCE):
+                while len(acknowledged) < enough:  # noqa: ASYNC110 - posts set no event
+                    await asyncio.sleep(0.01)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        for writer in writers:
+            writer.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+        await store.close()
+        there = {int(n) for n in server.sql("SELECT number FROM blackboard.item").split()}
+        assert len(acknowledged) >= 30
+        assert set(acknowledged) <= there
+        seen = [int(n) for n in server.sql("SELECT seq FROM blackboard.event ORDER BY seq").split()]
+        assert seen == list(range(1, len(seen) + 1))
+    finally:
+        await asyncio.to_thread(server.remove)
+
+
+async def test_a_cancelled_write_is_made_or_was_never_begun(store: SqlBoardStore) -> None:
+    at = Table(store)
+    await at.post("alice", "first", "FACT")
+    tasks = [asyncio.create_task(at.post("alice", f"fact {n}", "FACT")) for n in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    kept = [one for one in done if not isinstance(one, BaseException)]
+    assert len(kept) == 10
+    there = await at.query(limit=100)
+    assert {item.number for item in kept} <= set(there)
+    assert sorted(there) == list(range(1, len(there) + 1))
+
+
+async def test_an_operation_that_writes_in_a_read_is_refused(store: SqlBoardStore) -> None:
+    with pytest.raises(StoreError):
+        await store.engine.read(_touch)
+    await Table(store).post("alice", "still there", "FACT")
+
+
+async def test_a_newer_schema_is_refused_at_the_next_write_and_at_start(
+    address: str, store: SqlBoardStore
+) -> None:
+    await Table(store).post("alice", "one", "FACT")
+    schema = schema_of(address)
+    server = postgres_server.server()
+    known = int(server.sql(f"SELECT schema FROM {schema}.installation"))  # noqa: S608 - a name of ours  # noqa: S608 - a name of ours
+    server.sql(f"UPDATE {schema}.installation SET schema = {known + 1}")  # noqa: S608 - a name of ours
+    try:
+        with pytest.raises(StoreTooNew):
+            await Table(store).post("alice", "two", "FACT")
+        with pytest.raises(StoreTooNew):
+            await open_postgres_store(address)
+    finally:
+        server.sql(f"UPDATE {schema}.installation SET schema = {known}")  # noqa: S608 - a name of ours
+
+
+async def test_a_schema_of_something_else_is_left_alone() -> None:
+    server = postgres_server.server()
+    server.sql("CREATE SCHEMA IF NOT EXISTS theirs; CREATE TABLE IF NOT EXISTS theirs.item (n int)")
+    with pytest.raises(StoreDamaged, match="another program"):
+        await open_postgres_store(f"{server.address}?schema=theirs")
+    assert server.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'theirs'") == "1"
+
+
+async def test_eight_that_start_at_once_on_no_schema_all_succeed() -> None:
+    server = postgres_server.server()
+    stores = await asyncio.gather(
+        *(open_postgres_store(f"{server.address}?schema=together") for _ in range(8))
+    )
+    try:
+        await asyncio.gather(
+            *(Table(one).post(f"agent{n}", f"fact {n}", "FACT") for n, one in enumerate(stores))
+        )
+        assert len(await Table(stores[0]).query()) == 8
+    finally:
+        await asyncio.gather(*(one.close() for one in stores))
+
+
+async def test_a_closed_store_says_so(address: str) -> None:
+    store = await open_postgres_store(address)
+    await store.close()
+    with pytest.raises(StoreClosed):
+        await store.find_board("main")
+
+
+async def test_a_server_that_refuses_the_user_is_told_without_the_password(address: str) -> None:
+    server = postgres_server.server()
+    wrong = f"postgresql://nobody:secret-word@127.0.0.1:{server.port}/postgres"
+    with pytest.raises(StoreError) as told:
+        await open_postgres_store(wrong)
+    assert "secret-word" not in str(told.value)
+    assert "nobody" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://host:port/db",
+        "mysql://host/db",
+        "postgresql://host/db?schema=Pg-Name",
+        "postgresql://u:hidden@host/db?statement_cache_size=100",
+    ],
+)
+def test_a_wrong_address_is_refused_with_the_form_and_without_the_password(text: str) -> None:
+    with pytest.raises(InvalidInput, match="postgresql://USER@HOST:PORT/DATABASE") as told:
+        Address.parse(text)
+    assert "hidden" not in str(told.value)
+
+
+def _touch() -> Steps:
+    yield "INSERT INTO lease(name, holder, until) VALUES (?1, ?2, ?3)", ("touched", "me", 1)
+
+
+def _count() -> Steps:
+    return (yield "SELECT count(*) FROM lease", ())
