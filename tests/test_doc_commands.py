@@ -35,6 +35,7 @@ ELSEWHERE = {
     "pip": "installs, which CI does in a clean environment",
     "python3": "makes the environment, which CI does",
     "pytest": "these tests",
+    "coverage": "these tests once more",
     "ruff": "CI runs it first",
     "mypy": "CI runs it first",
     "lint-imports": "CI runs it first",

@@ -110,6 +110,9 @@ class MirroredEngine:
     def changes(self) -> int:
         return self._engine.changes()
 
+    def stamp(self) -> int | None:
+        return self._engine.stamp()
+
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
         return await self._engine.wait_for_change(seen, timeout, hurried=hurried)
 

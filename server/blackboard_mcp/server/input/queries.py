@@ -56,7 +56,7 @@ def item_query(
         author=composed(author),
         statuses=() if status in (None, DELETED) else (Status(status),),
         thread=None if thread is None else parse_ref(thread).number,
-        zone=_zone(zone or ("all" if status == DELETED or latest is not None else "working")),
+        zone=_zone("all" if status == DELETED else zone or ("working" if latest is None else "all")),
         after=instant(after, "after"),
         before=instant(before, "before"),
         limit=limit or QUERY_PAGE,

@@ -24,7 +24,7 @@ TESTS_OF: Final[dict[str, str]] = {
     "limits": "StoringTests",
     "forgetting": "ForgettingTests",
     "rules": "RuleTests",
-    "agenda": "PlanningTests TakingTests SettlingTests ReservationTests",
+    "agenda": "PlanningTests TakingTests SettlingTests ReservationTests SubBoardTests",
     "stages": "StageTests ConditionTests",
     "runs": "RunTests DecisionTests BudgetTests SealedTests FinalTests",
     "workspace": "WorkspaceTests",
