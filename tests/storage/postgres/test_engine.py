@@ -208,6 +208,39 @@ async def test_a_commit_that_nobody_can_tell_of_says_so(
         assert await at.query() in ([1], [2, 1])
 
 
+async def test_calls_that_shared_a_commit_nobody_can_tell_of_are_not_made_again(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with behind(address) as (store, between):
+        at = Table(store)
+        await at.post("alice", "before", "FACT")
+
+        async def unknown(*given: object) -> None:
+            return None
+
+        monkeypatch.setattr(store.engine, "_state", unknown)
+        between.cut_after = b"COMMIT"
+        calls = [at.post("alice", f"after {n}", "FACT") for n in range(4)]
+        done = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(one, StoreError) and "idempotency_key" in one.message for one in done)
+        assert len(await at.query()) in (1, 5)
+
+
+async def test_a_store_says_that_its_database_is_away_and_that_it_is_back(address: str) -> None:
+    async with behind(address) as (store, between):
+        assert store.health is None
+        between.refusing = True
+        between.cut()
+        async with asyncio.timeout(PATIENCE):
+            while store.health != "stopped":  # noqa: ASYNC110 - the engine looks by itself
+                await asyncio.sleep(0.05)
+        between.refusing = False
+        async with asyncio.timeout(PATIENCE):
+            while store.health is not None:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.05)
+        await Table(store).post("alice", "again", "FACT")
+
+
 async def test_a_server_that_stays_away_is_told_within_the_deadline_and_waited_for_again(
     address: str,
 ) -> None:

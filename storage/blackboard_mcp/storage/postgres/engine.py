@@ -57,6 +57,10 @@ _DAY: Final = 86_400.0
 _LOOK: Final = "SELECT pulse, schema FROM installation"
 
 
+class _Untold(StoreError):
+    """Nobody can tell whether a commit was made, so nothing of it may run again."""
+
+
 class _Job:
     """One operation to run, and the future of its caller."""
 
@@ -389,6 +393,12 @@ class PostgresEngine:
                     job.fail(unreachable(self._deadline))
                 if group:
                     await asyncio.sleep(pause)
+            except Exception as error:
+                # Whatever it is, the writer goes on and nobody waits for ever.
+                await self._writer.roll_back()
+                for job in group:
+                    job.fail(translated(error, "write"))
+                return
 
     async def _attempt(self, group: list[_Job]) -> list[_Job]:
         """Runs the group, and more that waits, in one transaction; returns the jobs that have to run again.
@@ -443,12 +453,13 @@ class PostgresEngine:
         if not changed[0]:
             await session.roll_back()
         elif (undone := await self._commit(session, transaction)) is not None:
-            if len(results) > 1:
+            if len(results) > 1 and not isinstance(undone, _Untold):
                 # One of them broke a reference that is checked at the end: each alone shows which.
                 for job, _ in results:
                     await self._alone(job)
                 return []
-            results[0][0].fail(undone)
+            for job, _ in results:
+                job.fail(undone)
             return []
         self._trouble = None
         for job, outcome in results:
@@ -522,7 +533,7 @@ class PostgresEngine:
                 raise
             if state == "committed":
                 return None
-            return StoreError(
+            return _Untold(
                 "The connection to the database broke during the commit, and nobody can tell whether it was made. Call "
                 "again with the same idempotency_key, which applies once; without one, read first."
             ).with_traceback(lost.__traceback__)
@@ -591,13 +602,14 @@ class PostgresEngine:
         """Looks for others' commits after each notification, and now and then without one."""
         while self._closing is None:
             listening = False
-            with contextlib.suppress(
-                Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, TimeoutError
-            ):
+            try:
                 listening = await self._listen()
                 await self._look()
+                self._trouble = None
                 if time.monotonic() - self._registered > _DAY:
                     await self._register()
+            except (Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, TimeoutError):
+                self._trouble = Trouble("stopped", "The database cannot be reached.")
             hurried = not listening and self._changes.waiting
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_HURRIED if hurried else _SURE):
