@@ -25,7 +25,7 @@ from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, Table
 from cutting_proxy import Proxy, proxy
-from patience import PATIENCE
+from patience import PATIENCE, until
 
 Steps = Generator[Any, Any, Any]
 
@@ -356,6 +356,18 @@ async def test_eight_that_start_at_once_on_no_schema_all_succeed() -> None:
         assert len(await Table(stores[0]).query()) == 8
     finally:
         await asyncio.gather(*(one.close() for one in stores))
+
+
+async def test_a_new_schema_is_counted_after_its_first_commits() -> None:
+    server = postgres_server.server()
+    store = await open_postgres_store(f"{server.address}?schema=counted")
+    try:
+        for n in range(25):
+            await Table(store).post("alice", f"fact {n}", "FACT")
+        rows = "SELECT reltuples FROM pg_class WHERE oid = 'counted.item'::regclass"
+        await asyncio.to_thread(until, lambda: float(server.sql(rows)) >= 15)
+    finally:
+        await store.close()
 
 
 async def test_a_closed_store_says_so(address: str) -> None:

@@ -81,6 +81,11 @@ class Dialect:
         self._numbers = {name for name, found in kinds.items() if found == {"bigint"}}
         self._done: dict[tuple[str, tuple[type, ...]], tuple[str, tuple[int, ...]]] = {}
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables, without views."""
+        return sorted(self._tables.keys)
+
     def statement(self, text: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         """Returns the statement for PostgreSQL, and its values in the order of `$1`, `$2`, ….
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import time
+from bisect import bisect
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,8 @@ _FORGET_ROWS: Final = (
 _FORGET: Final = "DELETE FROM index_reader WHERE seen_at < ?1"
 _MONTH: Final = 30 * 86_400_000_000
 _DAY: Final = 86_400.0
+_MILESTONES: Final = (20, 100, 500, 2_500, 12_500)
+"""Numbers of commits after which the server counts its tables for the plans of statements."""
 _LOOK: Final = "SELECT pulse, schema FROM installation"
 
 
@@ -119,6 +122,7 @@ class PostgresEngine:
         self._changes = Changes()
         self._pulse = 0
         self._registered = float("inf")
+        self._milestone: int | None = None
         self._told = asyncio.Event()
         self._speaking = asyncio.Lock()
         self._hear = asyncio.Event()
@@ -565,6 +569,8 @@ class PostgresEngine:
         """Wakes who waits here, and has the others told."""
         self._changes.bump()
         self._told.set()
+        if self._milestone is not None and bisect(_MILESTONES, self._pulse) > self._milestone:
+            self._hear.set()
 
     # The archive's indexes
 
@@ -606,6 +612,7 @@ class PostgresEngine:
                 listening = await self._listen()
                 await self._look()
                 self._trouble = None
+                await self._count()
                 if time.monotonic() - self._registered > _DAY:
                     await self._register()
             except (Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, TimeoutError):
@@ -640,6 +647,21 @@ class PostgresEngine:
         if pulse != self._pulse:
             self._pulse = pulse
             self._changes.bump()
+
+    async def _count(self) -> None:
+        """Has the server count its tables at the first milestones of a new schema.
+
+        Until then it takes each board for a row or two, and goes through whole boards where it should look one item
+        up. Later its own background work counts often enough.
+        """
+        due, self._milestone = self._milestone, bisect(_MILESTONES, self._pulse)
+        if self._news is None or due is None or due == self._milestone:
+            return
+        assert self._writer.dialect is not None
+        tables = ", ".join(f"{self._address.schema}.{name}" for name in self._writer.dialect.tables)
+        with contextlib.suppress(asyncpg.PostgresError):
+            async with self._speaking:
+                await self._news.execute(f"ANALYZE (SKIP_LOCKED) {tables}")
 
     async def _close(self) -> None:
         """Ends the writer, then the rest."""
