@@ -18,7 +18,6 @@ from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.storage.postgres.address import Address, is_address
 
 from ..access.reading import read_rules
 from ..access.registry import AccessPolicies
@@ -106,13 +105,16 @@ class Settings:
     @property
     def store_shown(self) -> str:
         """The name of the store for messages: an address without its password."""
-        store = self.store or ""
-        return Address.parse(store).shown if is_address(store) else store
+        if self.store is None or not self.on_postgres:
+            return self.store or ""
+        from blackboard_mcp.storage.postgres.address import Address
+
+        return Address.parse(self.store).shown
 
     @property
     def on_postgres(self) -> bool:
         """Whether the boards are in a PostgreSQL database."""
-        return self.store is not None and is_address(self.store)
+        return self.store is not None and "://" in self.store
 
     @property
     def index(self) -> Path:
@@ -297,7 +299,9 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
     if key in ("summary_url", "embedding_url"):
         return _url(str(value), where)
     if key == "store":
-        if is_address(str(value)):
+        if "://" in str(value):
+            from blackboard_mcp.storage.postgres.address import Address
+
             Address.parse(str(value))
             return str(value)
         return _class(str(value), where, ", or an address postgresql://USER@HOST/DATABASE")

@@ -44,7 +44,7 @@ class Address:
             port = f":{parts.port}" if parts.port else ""
         except ValueError:
             raise InvalidInput(f"The address of the store cannot be read. {_FORM}") from None
-        if not is_address(text):
+        if parts.scheme not in SCHEMES:
             raise InvalidInput(f"The address of the store has another scheme than postgresql. {_FORM}")
         given = dict(parse_qsl(parts.query, keep_blank_values=True))
         schema = given.pop("schema", "blackboard")
@@ -63,11 +63,6 @@ class Address:
             pooled=cached is not None,
             listen=listen,
         )
-
-
-def is_address(text: str) -> bool:
-    """Tells whether a store is named by an address of PostgreSQL, and not by an import path."""
-    return text.partition("://")[0] in SCHEMES and "://" in text
 
 
 _FORM = "It has the form postgresql://USER@HOST:PORT/DATABASE; put the password into ~/.pgpass or PGPASSWORD."

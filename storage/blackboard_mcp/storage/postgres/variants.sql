@@ -112,3 +112,12 @@ RETURNING holder;
 DELETE FROM lease
 WHERE name = CASE WHEN ?1 = 'archive-index' THEN ?1 || '@' || current_setting('blackboard.reader') ELSE ?1 END
   AND holder = ?2;
+
+-- name: items_archive
+UPDATE item SET zone = 'archive', seq = json_extract(l.value, '$[1]')::bigint FROM json_each(?2) l
+WHERE item.board = ?1 AND item.number = json_extract(l.value, '$[0]')::bigint;
+
+-- name: items_forget
+UPDATE item SET text = '', tags = '[]', metadata = '{}', tokens = 0, ttl = NULL, expires_at = NULL, deleted = 2,
+       seq = json_extract(g.value, '$[1]')::bigint
+FROM json_each(?2) g WHERE item.board = ?1 AND item.number = json_extract(g.value, '$[0]')::bigint;

@@ -39,7 +39,7 @@ ORDER BY i.number;
 -- name: items_forget
 -- Items lose their content: a JSON list of [number, seq].
 WITH gone(number, seq) AS MATERIALIZED (
-    SELECT CAST(json_extract(value, '$[0]') AS INTEGER), CAST(json_extract(value, '$[1]') AS INTEGER) FROM json_each(?2)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2)
 )
 UPDATE item SET text = '', tags = '[]', metadata = '{}', tokens = 0, ttl = NULL, expires_at = NULL, deleted = 2,
        seq = g.seq

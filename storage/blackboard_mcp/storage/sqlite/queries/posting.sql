@@ -34,7 +34,7 @@ WHERE board = ?1 AND number = ?2;
 -- name: items_archive
 -- Items leave working memory: a JSON list of [number, seq].
 WITH leaving(number, seq) AS MATERIALIZED (
-    SELECT CAST(json_extract(value, '$[0]') AS INTEGER), CAST(json_extract(value, '$[1]') AS INTEGER) FROM json_each(?2)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2)
 )
 UPDATE item SET zone = 'archive', seq = l.seq FROM leaving l WHERE item.board = ?1 AND item.number = l.number;
 
