@@ -192,7 +192,7 @@ _EMPTY = """
 DO $$ DECLARE t regclass; BEGIN
     SET LOCAL session_replication_role = replica;
     FOR t IN SELECT oid FROM pg_class
-             WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'r' AND relname <> 'installation' LOOP
+             WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'r' AND relname <> 'installation' LOOP
         EXECUTE format('DELETE FROM %s', t);
     END LOOP;
 END $$
