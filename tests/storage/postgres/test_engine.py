@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import postgres_server
 import pytest
 from blackboard_mcp.protocols.errors import (
@@ -19,6 +20,7 @@ from blackboard_mcp.protocols.errors import (
     StoreError,
     StoreTooNew,
 )
+from blackboard_mcp.storage.postgres import engine
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
@@ -219,9 +221,21 @@ async def test_calls_that_shared_a_commit_nobody_can_tell_of_are_not_made_again(
             return None
 
         monkeypatch.setattr(store.engine, "_state", unknown)
-        between.cut_after = b"COMMIT"
-        calls = [at.post("alice", f"after {n}", "FACT") for n in range(4)]
-        done = await asyncio.gather(*calls, return_exceptions=True)
+        monkeypatch.setattr(engine, "_SPAN", PATIENCE)
+        own = await asyncpg.connect(postgres_server.server().address)
+        try:
+            # While another has the lock of all writers, the calls come together.
+            async with own.transaction():
+                await own.execute(f"SELECT * FROM {schema_of(address)}.installation FOR UPDATE")  # noqa: S608 - ours
+                calls = [asyncio.create_task(at.post("alice", f"after {n}", "FACT")) for n in range(4)]
+                async with asyncio.timeout(PATIENCE):
+                    while len(store.engine._jobs) < 3:  # noqa: ASYNC110 - the calls set no event
+                        await asyncio.sleep(0.001)
+                between.cut_after = b"COMMIT"
+            done = await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            await own.close()
+        assert between.cuts == 1
         assert all(isinstance(one, StoreError) and "idempotency_key" in one.message for one in done)
         assert len(await at.query()) in (1, 5)
 
