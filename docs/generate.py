@@ -776,6 +776,10 @@ def board_setting_rows() -> Iterator[tuple[str, ...]]:
                 see = "; see [say what may be written](../howto/validate-entries.md)"
                 yield f"`{name}`", "list of rules", "`[]`", allowed + see
                 continue
+            if name == "panels":
+                see = "; see [keep groups of items apart](../howto/panels.md)"
+                yield f"`{name}`", "list of names and tables", "`[]`", allowed + see
+                continue
             if name == "tokenizer":
                 allowed += "; see [count tokens as your models do](../howto/count-tokens.md)"
             if name == "access":

@@ -149,6 +149,7 @@ ACCESS = {
     "explain": "ids keys",
     "changes": "since",
     "agents": "",
+    "panels": "",
     "statistics": "",
     "boards": "",
     "transaction": "",

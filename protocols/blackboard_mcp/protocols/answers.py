@@ -347,6 +347,8 @@ class Snapshot:
     """The board's run that is not over."""
     rules: int = 0
     """The revision of the board's rules."""
+    panels: Mapping[str, int] = field(default_factory=dict)
+    """The number of items in working memory by panel, for a board that names panels."""
 
 
 @dataclass(frozen=True, slots=True)

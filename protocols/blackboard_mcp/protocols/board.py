@@ -114,6 +114,8 @@ class BoardConfig:
     """Seconds that an agent may be away before its skills are no longer offered; 0: for ever."""
     validation: str = ""
     """Rules for what may be written, as JSON in the canonical form that `board_settings` returns; empty: none."""
+    panels: str = ""
+    """The panels beside `working`, as JSON in the form that `panels_json` writes; empty: none."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
     access: tuple[str, ...] = ()

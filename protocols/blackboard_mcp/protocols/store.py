@@ -62,6 +62,7 @@ from .filters import ItemQuery
 from .following_store import FollowingStore
 from .guard import Protection
 from .items import Draft, Item, Ref
+from .panels import PanelState
 from .participants import ParticipantStore
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
@@ -386,6 +387,14 @@ class BoardStore(
 
     async def tags(self, board: str, agent: str) -> list[str]:
         """Returns at most 100 tags of items in working memory, most used first."""
+        ...
+
+    async def panels(self, board: str, agent: str) -> tuple[PanelState, ...]:
+        """Returns the panels of a board but `working`, in the order of its settings, as the agent sees them.
+
+        Raises:
+            UnknownReference: the board does not exist.
+        """
         ...
 
     async def why_left(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, Event]:

@@ -1,7 +1,8 @@
 """Transactions: what was read, and writes and calls in debates that are applied all or not at all.
 
 What was read is named: an item by its id (`H-17` or `17`), an entry by its key, entries by a glob of keys (`plan:*`),
-the whole board by `$board`. A key that looks like an id is written with a colon before it (`:17`).
+a panel by `$panel:` and its name, the whole board by `$board`. A key that looks like an id is written with a colon
+before it (`:17`).
 
 The value given with a name decides how strictly it is checked:
 
@@ -9,7 +10,7 @@ The value given with a name decides how strictly it is checked:
   tags and metadata may have changed meanwhile.
 - `Since(seq)`: since that sequence the log has no event about the item that the agent may see: on its content, status,
   tags, zone, debates or edges. For a glob: no event about an entry whose key matches, so none appeared or vanished.
-  For `$board`: no event at all.
+  For a panel: no event about an item in it. For `$board`: no event at all.
 
 One of these covers everything that a caller can have read. So transactions that name all they read are serialisable:
 each is as if it had run alone, at the place of its last event in the log.
@@ -27,6 +28,7 @@ from .errors import InvalidInput
 from .groups import MAX_TAKEN, Handle
 from .items import LETTERS, Draft
 from .keys import check_glob, check_key
+from .panels import PANEL_NAME
 from .values import dataclass
 
 MAX_READS = 100
@@ -36,6 +38,8 @@ MAX_WRITES = 100
 MAX_DEBATE_CALLS = 20
 BOARD = "$board"
 """The name that stands for everything on the board that the agent may see."""
+IN_PANEL = "$panel:"
+"""How the name of a panel begins."""
 
 _ID = re.compile(rf"(?:[{''.join(sorted(LETTERS.values()))}]-)?([0-9]{{1,15}})\Z")
 _VERSIONED = re.compile(r"(.+)@([0-9]{1,9})\Z", re.DOTALL)
@@ -54,12 +58,13 @@ class NameKind(Enum):
     ITEM = auto()
     ENTRY = auto()
     GLOB = auto()
+    PANEL = auto()
     BOARD = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The parsed name of a read: `value` is a key or a glob, `number` an item's number."""
+    """The parsed name of a read: `value` is a key, a glob or a panel's name, `number` an item's number."""
 
     kind: NameKind
     value: str = ""
@@ -70,10 +75,17 @@ def parse_name(text: str) -> Name:
     """Parses the name of a read.
 
     Raises:
-        InvalidInput: the text is neither an id, a key nor a glob, or it names a version.
+        InvalidInput: the text is neither an id, a key, a glob nor a panel, or it names a version.
     """
     if text == BOARD:
         return Name(NameKind.BOARD)
+    if text.startswith(IN_PANEL):
+        name = text.removeprefix(IN_PANEL)
+        if not PANEL_NAME.match(name):
+            raise InvalidInput(
+                f"reads names '{text[:60]}', and no panel can have that name. Nothing was changed."
+            )
+        return Name(NameKind.PANEL, name)
     found = _ID.match(text)
     if found is not None:
         return Name(NameKind.ITEM, number=int(found[1]))
@@ -95,9 +107,9 @@ class Transaction:
     It may also acknowledge deliveries of `group`, as a turn does. A transaction that is refused acknowledges none; one
     that acknowledges a delivery which the agent no longer holds changes nothing.
 
-    The value of a read is a version or a `Since`; for a glob and for `$board` it may be the bare sequence. The writes
-    come first, then the calls. Edges and calls name items of `writes` by their place: -1 for the first. Two writes to
-    one key are applied in order, and each adds a version.
+    The value of a read is a version or a `Since`; for a glob, a panel and `$board` it may be the bare sequence. The
+    writes come first, then the calls. Edges and calls name items of `writes` by their place: -1 for the first. Two
+    writes to one key are applied in order, and each adds a version.
     """
 
     reads: Mapping[str, int | Since] = field(default_factory=dict)

@@ -838,6 +838,16 @@ class BoardsAnswer(_Wire):
     boards: list[ListedBoard]
 
 
+class WirePanel(_Wire):
+    """A panel of a board, as one agent sees it."""
+
+    name: str
+    about: str
+    writers: list[str] = Field(description="besides stewards; * is everybody")
+    live: int = Field(description="items in working memory")
+    version: int = Field(description="the sequence of its last change; 0 before the first")
+
+
 class WireGrowth(_Wire):
     """The growth of a data folder by what was written in the last week, and the day when posts stop at this rate."""
 

@@ -39,7 +39,6 @@ from .usecases.activity import Activity
 from .usecases.blackboard import Blackboard
 from .usecases.growth_meter import Gauge
 from .usecases.readiness import Readiness
-from .usecases.retention import Keeper
 from .usecases.sub_boards import SubBoards
 
 if TYPE_CHECKING:
@@ -97,6 +96,10 @@ class Installation:
     """The operator's checks on files; `None` without any, and where no work is done in the background."""
     gauge: Gauge | None = None
     """Measures the growth of the folder; `None` for boards in memory, or in a store of the operator's own."""
+
+
+EPISODES_SECONDS = 1.0
+"""Seconds after the start from which episodes are written."""
 
 
 @asynccontextmanager
@@ -187,7 +190,10 @@ async def _opened(
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []
         if background:
             work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("below", below.run())]
+            work.append(("episodes", _episodes(blackboard)))
             if settings.retention is not None:
+                from .usecases.retention import Keeper
+
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
         gauge = None if memory or settings.store else Gauge(lambda: _growth(settings, time))
@@ -247,6 +253,15 @@ async def _opened(
             await archive.close()
     finally:
         await store.close()
+
+
+async def _episodes(blackboard: Blackboard) -> None:
+    """Writes episodes, until cancelled; what that needs is imported once the server has started."""
+    await asyncio.sleep(EPISODES_SECONDS)
+    from .answers.events import plainly
+    from .usecases.episodes import Episodes
+
+    await Episodes(blackboard, plainly).run()
 
 
 async def _open_store(settings: Settings, clock: Clock, memory: bool) -> BoardStore:

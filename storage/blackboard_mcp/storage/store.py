@@ -34,6 +34,7 @@ from .operations.agenda import lapses as task_lapses
 from .operations.agenda import planning, settling, sub_boards, taking
 from .operations.debates import standing_watches, views
 from .operations.items import endorsements as endorsing
+from .operations.items import panels as panel_operations
 from .operations.items import posting, retraction
 from .operations.items import trust as trusting
 from .operations.items import versions as version_operations
@@ -210,6 +211,7 @@ class SqlBoardStore(DebateMethods):
 
     viewers = reads(principals.viewers)
     read_rules = reads(read_rule_operations.read_rules)
+    panels = reads(panel_operations.panels)
     owner_of = reads(principals.owner_of)
     owners_of = reads(principals.owners_of)
     _set_owner = writes(principals.set_owner)

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is remo
 
 SECTIONS = (
     *("", "/core", "/working", "/agenda", "/threads", "/agents", "/constraints", "/hot-issues", "/answer"),
-    *("/stats", "/outline", "/protocols"),
+    *("/stats", "/outline", "/protocols", "/panels"),
 )
-VIEWS = ("/view/{agent}", "/items/{id}", "/items/{id}/versions", "/items/{id}/explain")
+VIEWS = ("/view/{agent}", "/panels/{name}", "/items/{id}", "/items/{id}/versions", "/items/{id}/explain")
 
 
 async def furnish(boards_: Any) -> tuple[Any, Any]:

@@ -89,7 +89,7 @@ class Gate:
 
 @asynccontextmanager
 async def gate(folder: Path) -> AsyncIterator[Gate]:
-    given = {"tools": SETS, "target_tokens": 10_000_000}
+    given = {"tools": SETS, "target_tokens": 10_000_000, "board_settings": {"panels": ["nest"]}}
     async with boards.open_boards(folder, boards.LEGACY, **given) as there:
         made = Gate(there)
         await made.stage.claim("somebody")
@@ -208,9 +208,10 @@ async def test_I25_hidden_boards_are_in_no_resource_list_or_completion(tmp_path:
         there.be("insider", Role.OBSERVER)
         outsider, insider = await there.client("outsider"), await there.client("insider")
         templates = [t.uri_template for t in there.server.published_templates]
-        assert len(templates) == 34
+        assert len(templates) == 38
         for template in templates:
-            uri = template.replace("{id}", "H-1").replace("{?after}", "").replace("{agent}", "{{agent}}")
+            uri = template.replace("{id}", "H-1").replace("{name}", "nest").replace("{?after}", "")
+            uri = uri.replace("{agent}", "{{agent}}")
             told = []
             for name in (HIDDEN, ABSENT):
                 with pytest.raises(MCPError) as refused:

@@ -57,6 +57,7 @@ PLAIN = [
         (r"\b(seq|since|pass|after|lease|cursor|from)([ =\"\\]+)\d+", r"\1\2N"),
         (r'(^|")\d+(?:\.\d+)?(?= [a-z]+\.[a-z_]+ )', r"\1N"),
         (r'"\d+\.\d+\\?"', '"N.N"'),
+        (r'(live · version |"live\\*":\d+,\\*"version\\*":)\d+', r"\1N"),
         (r'("(?:\$board|[^"]*\*\*)"):\d+', r"\1:N"),
         (r"messages:request:\d+", "messages:request:N"),
         (r"sub-[\w-]{8}", "sub-N"),
@@ -189,6 +190,7 @@ async def begin(world: World) -> None:
     for agent, owner in OWNERS.items():
         await world.place.opened.store.set_owner(agent, owner)
     await world.place.opened.store.set_read_rules([RULE])
+    await world.agents["alice"].do("board", settings={"panels": [NEST]})
     for number in range(10):
         await world.say(f"filler {number}", "carol", f"filler {number}", "LOG")
     await world.say("fact", "alice", "A fact.", tags=["shown"])
@@ -240,13 +242,15 @@ async def conceal(world: World, visibility: str) -> None:
     await hide("alice", visibility, "short", ttl_seconds=30)
     gone = await hide("alice", visibility, "deleted", key=f"{word}:gone")
     await alice.do("post", id=gone, status="DELETED")
+    kept = [NEST] if visibility == "readers" else []
+    await hide("alice", visibility, "in a panel", tags=[f"panel:{NEST}", *kept])
     left = await hide("alice", visibility, "archived words", "LOG")
     await alice.do("post", id=left, status="WITHDRAWN")
     await alice.do("debate", op="watch", id=first)
     await alice.do("post", id=first, importance=4, tags=[f"{word}-again"])
     await world.agents[other].do("post", id=critique, status="RESOLVED")
-    kept = {"tags": [NEST]} if visibility == "readers" else {"visibility": visibility}
-    writes = [{"text": f"{word} in one go", **kept, "key": f"{word}:t"}]
+    seen_by = {"tags": [NEST]} if visibility == "readers" else {"visibility": visibility}
+    writes = [{"text": f"{word} in one go", **seen_by, "key": f"{word}:t"}]
     world.hidden += [
         item["id"] for item in (await alice.do("transaction", writes=writes, reads={f"{word}:t": 0}))["items"]
     ]
@@ -255,6 +259,7 @@ async def conceal(world: World, visibility: str) -> None:
 async def go_on(world: World) -> None:
     """What is public after that."""
     await world.say("twin", "carol", FINDING)
+    await world.say("nested", "bob", "In the nest.", tags=[f"panel:{NEST}"])
     await world.say("reply", "bob", "Because.", "REPLY", edges={"replies_to": ["doubt"]})
     await world.say("same key", "carol", "carol's", key="kan:other")
     for agent in ("alice", "dave"):  # that they were there shows, whatever they did
@@ -440,6 +445,7 @@ async def probe(world: World) -> None:
     said = {
         "board": ["main"],
         "agent": [world.name, "alice"],
+        "name": [NEST],
         "id": [*(world.ids[name] for name in ("fact", "bobs", "law", "entry")), unseen],
     }
     templates = (await client.list_resource_templates()).resource_templates

@@ -97,6 +97,7 @@ BY_HAND = {
 ELSEWHERE = {
     "agents.sql": ("SET owner = excluded.owner", "FROM principal WHERE owner = ?1"),  # whom an agent acts for
     "tokens.sql": ("owner <> ?2 AND revoked_at",),  # whom a token speaks for
+    "reading.sql": ("AND e.owner = m.owner",),  # a mark that the agent may see
     # the entry of a key that bears one mark; whom an agent acts for
     "posting.sql": ("AND owner = ?2 AND key = ?3", "WHERE p.owner = own.name"),
     "votes.py": ("v.owner not in own",),  # for whom votes count

@@ -52,19 +52,24 @@ def _rule(given: Any, where: str) -> ReadRule:
         raise InvalidInput(f"{where} needs at least one of {', '.join(_CONDITIONS)}: what it keeps.")
     return ReadRule(
         name=name,
-        readers=_principals(given["readers"], f"{where}, readers"),
+        readers=principals_in(given["readers"], f"{where}, readers"),
         boards=tuple(sorted(boards_of(given.get("boards", []), f"{where}, boards") - {EVERYBODY})),
         key=globs_of([given["key"]], f"{where}, key")[0] if "key" in given else "",
         types=tuple(words_of(given["types"], ItemType, f"{where}, types")) if "types" in given else (),
         tags=_tags(given["tags"], f"{where}, tags") if "tags" in given else (),
-        authors=_principals(given["authors"], f"{where}, authors", some=True) if "authors" in given else (),
+        authors=principals_in(given["authors"], f"{where}, authors", some=True) if "authors" in given else (),
     )
 
 
 _WHO: Final = f"agents' names, {TEAM}OWNER, {ROLE}ROLE ({', '.join(Role)}), or *"
 
 
-def _principals(value: Any, where: str, *, some: bool = False) -> tuple[str, ...]:
+def principals_in(value: Any, where: str, *, some: bool = False) -> tuple[str, ...]:
+    """Returns the principals in a list, each once; with `some` the list may not be empty.
+
+    Raises:
+        InvalidInput: it is no such list; the error begins with `where`.
+    """
     if not isinstance(value, list) or len(value) > MAX_PRINCIPALS or (some and not value):
         raise InvalidInput(f"{where} must be a list of {1 if some else 0} to {MAX_PRINCIPALS:,} of {_WHO}.")
     return tuple(dict.fromkeys(_principal(each, where) for each in value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 
 from blackboard_mcp.protocols.access import Role
@@ -31,7 +31,7 @@ from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..input.posts import PostFields
-from ..input.validation.rules import rules_of, shown
+from ..settings.boards import said_settings
 from ..text.debates import (
     awaited,
     concession,
@@ -551,10 +551,13 @@ class Rendering:
         `access` are the names of its access policies, in the order in which they are asked.
         """
         parent = f", parent {board.parent}" if board.parent else ""
-        said = asdict(board.config) | {"validation": f"{len(rules_of(board.config.validation))} rules"}
+        said = said_settings(board.config)
+        listed = {"rule": said.pop("validation"), "panel": said.pop("panels")}
+        said |= {"validation": f"{len(listed['rule'])} rules", "panels": f"{len(listed['panel'])}"}
         settings = " ".join(f"{name} {_setting(value)}" for name, value in said.items())
-        for rule in shown(board.config.validation):
-            settings += f"\nrule {one_line(json.dumps(rule, ensure_ascii=False))}"
+        for kind, entries in listed.items():
+            for entry in entries:
+                settings += f"\n{kind} {one_line(json.dumps(entry, ensure_ascii=False))}"
         if access:
             settings += f"\naccess policies, as they are asked: {', '.join(access)}"
         return (

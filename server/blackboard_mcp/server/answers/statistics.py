@@ -10,9 +10,21 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import AgentInfo, Board
 from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.panels import PanelState
 
 if TYPE_CHECKING:
     from ..usecases.growth import Growth
+
+
+def panel(state: PanelState) -> dict[str, Any]:
+    """Returns a panel as JSON values."""
+    return {
+        "name": state.panel.name,
+        "about": state.panel.about,
+        "writers": list(state.panel.writers),
+        "live": state.items,
+        "version": state.version,
+    }
 
 
 def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:

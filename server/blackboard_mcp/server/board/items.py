@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.wire import (
     TransactionAnswer,
     ViewAnswer,
     WireItem,
+    WirePanel,
 )
 from pydantic import TypeAdapter
 
@@ -38,6 +39,7 @@ from .calls import Calls
 PAGE = 200
 _READ = 100
 _AGENTS = TypeAdapter(list[AgentInfo])
+_PANELS = TypeAdapter(list[WirePanel])
 
 Edges = Mapping[EdgeName | EdgeKind, Sequence[str]]
 """Ids of items by the kind of edge, such as `{"supports": ["F-1"]}`."""
@@ -386,6 +388,13 @@ class Items(Calls):
     async def agents(self) -> list[AgentInfo]:
         """Returns the agents that were ever active on the board, by name."""
         return _AGENTS.validate_python((await self._figures("agents"))["agents"])
+
+    async def panels(self) -> list[WirePanel]:
+        """Returns the panels of the board but `working`, as the agent sees them, in the order of its settings.
+
+        An item is in the panel that its first tag names, `panel:NAME`; `query(tags=…)` and filters find it by that.
+        """
+        return _PANELS.validate_python((await self._figures("panels"))["panels"])
 
     async def boards(self) -> BoardsAnswer:
         """Returns the boards that the agent may read; `default` is the one for MCP calls that name no board."""

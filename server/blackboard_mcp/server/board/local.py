@@ -129,7 +129,7 @@ class Board(BoardAccess):
         return IntakeAnswer.model_validate(done.facts)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
-        from ..answers.statistics import agents, boards, statistics
+        from ..answers.statistics import agents, boards, panel, statistics
 
         blackboard = self._opening.opened.blackboard
         if section == "boards":
@@ -140,6 +140,8 @@ class Board(BoardAccess):
         name = await blackboard.board_of(self.name, self.agent)
         if section == "agents":
             return agents(await blackboard.store.agents(name))
+        if section == "panels":
+            return {"panels": [panel(state) for state in await blackboard.store.panels(name, self.agent)]}
         gauge = self._opening.opened.gauge
         growth = None if gauge is None else gauge.latest()
         return statistics(await blackboard.store.statistics(name, self.agent), growth).model_dump()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref, Visibility
+from blackboard_mcp.protocols.panels import panel_of
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import visibility_of
 
@@ -65,8 +66,10 @@ class Changed:
     core: bool = False
     agents: bool = False
     tasks: bool = False
+    panels: set[str] = field(default_factory=set)
     every_item: bool = False
     everything: bool = False
+    settings: bool = False
 
     @classmethod
     def by(cls, board: str, events: Sequence[Event]) -> Changed:
@@ -77,10 +80,12 @@ class Changed:
                 changed.numbers.add(_number(event.item))
             if event.type is not None:
                 changed.types.add(event.type)
+            changed.panels.add(panel_of(event.tags))
             changed.core = changed.core or event.event is EventType.CORE_CHANGED
             changed.agents = changed.agents or event.agent != SYSTEM or event.event is EventType.SKILL_ENDED
             changed.tasks = changed.tasks or event.event.startswith(_OF_TASKS)
             changed.every_item = changed.every_item or event.event in _DEBATES
+            changed.settings = changed.settings or event.event is EventType.BOARD_CHANGED
             changed.everything = changed.everything or event.event is EventType.BOARD_CREATED
         return changed
 
@@ -109,6 +114,8 @@ class Changed:
             return self.core
         if section == "agents":
             return self.agents
+        if section == "panels":
+            return rest in self.panels if rest else bool(self.panels - {""}) or self.settings
         if section in _LISTS:
             return (
                 _LISTS[section] in self.types

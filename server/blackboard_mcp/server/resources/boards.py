@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status, parse_ref
 from blackboard_mcp.protocols.keys import parse_listing
 from blackboard_mcp.protocols.late_models import plan_wire, run_wire, version_wire, wire
+from blackboard_mcp.protocols.panels import EPISODIC, PanelState, panels_of, writers_of
 from blackboard_mcp.protocols.sightings import Readership, Way
 from pydantic import Field
 
@@ -27,8 +28,6 @@ from ..answers.explanations import wire_explained
 from ..answers.participants import said_of
 from ..answers.readers import seen_line, wire_sightings
 from ..answers.rendering import FOOTER_TOKENS, Rendering
-from ..answers.stages import stage_lines
-from ..answers.tasks import agenda_lines
 from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
 from ..mcp.server import BoardServer
 from ..plugins.protocols import Protocols
@@ -78,6 +77,7 @@ class Resources:
                 "Stages; tasks, ready ones first; then PLAN items, most important first",
             ),
             "/threads": (self._threads, "Conversations and debates"),
+            "/panels": (self._panels, "Panels: named groups of items, who writes each, and its version"),
             "/agents": (self._agents, "Who takes part"),
             "/constraints": (self._constraints, "Active constraints, verbatim"),
             "/hot-issues": (self._hot_issues, "Open hot issues, verbatim"),
@@ -105,6 +105,14 @@ class Resources:
                 self._serve_view(json_),
                 name=f"view{kind}",
                 description="The board as one agent sees it, within 1,500 tokens",
+                mime_type=mime,
+                needs=READS,
+            )
+            server.resource(
+                f"board://{{board}}/panels/{{name}}{ending}",
+                self._serve_panel(json_),
+                name=f"panel{kind}",
+                description="The newest 100 items of a panel, archived ones too",
                 mime_type=mime,
                 needs=READS,
             )
@@ -173,6 +181,29 @@ class Resources:
                     "hidden": view.hidden,
                 }
             )
+
+        return serve
+
+    def _serve_panel(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, name: Name) -> str:
+            on = await self._board.board_of(board, caller.agent)
+            states = {one.panel.name: one for one in await self._board.store.panels(on, caller.agent)}
+            if name not in states:
+                there = ", ".join(states) or "none"
+                raise UnknownReference(
+                    f"There is no panel '{name}' on board '{on}'; there are: {there}. What is in no other panel: "
+                    f"board://{on}/working"
+                )
+            state = states[name]
+            page = await self._items(caller.agent, on, most=_PAGE, zone=None, tags=(state.panel.tag,))
+            if json_:
+                return _json({**figures.panel(state), **self._page(page)})
+            more = f'more: query(tags=["{state.panel.tag}"], zone="all", cursor="{page.cursor}")'
+            listed = [
+                self._lines(page.items, "nothing here yet"),
+                *([more] if page.cursor is not None else []),
+            ]
+            return "\n".join([self._panel_line(state), *listed])
 
         return serve
 
@@ -356,6 +387,9 @@ class Resources:
         planned = await self._board.store.agenda(board, agent)
         staged = await self._board.store.stages(board, agent)
         if self._board.claims and (planned.total or staged.stages):
+            from ..answers.stages import stage_lines
+            from ..answers.tasks import agenda_lines
+
             tasks = stage_lines(staged) if staged.stages else []
             tasks += agenda_lines(planned, agent, self._say.now())
             lines = [*tasks, "plan items:", *lines] if page.items else tasks
@@ -396,6 +430,21 @@ class Resources:
         self._showed(agent, board, [item])
         lines = self._say.labelled(f"{item.id} by {item.author}", item.text)
         return "\n".join(lines), {"item": _item(item)}
+
+    async def _panels(self, agent: str, board: str) -> Facts:
+        states = await self._board.store.panels(board, agent)
+        lines = [self._panel_line(state) for state in states] or ["no panels but working"]
+        return "\n".join(lines), {"panels": [figures.panel(state) for state in states]}
+
+    @staticmethod
+    def _panel_line(state: PanelState) -> str:
+        """Returns a panel's name, what it is for, who writes it, its live items and its version, in one line."""
+        panel = state.panel
+        about = f": {panel.about}" if panel.about else ""
+        writers = (
+            "the server alone writes it" if panel.name == EPISODIC else f"written by {writers_of(panel)}"
+        )
+        return f'panel "{panel.name}"{about} · {writers} · {state.items} live · version {state.version}'
 
     async def _agents(self, agent: str, board: str) -> Facts:
         listed = await self._board.store.agents(board)
@@ -502,6 +551,8 @@ class Resources:
             items = [i for i in page.items if ref != "decide" or i.status is Status.DEBATED]
             ids = dict.fromkeys(i.thread_id if argument == "thread" else i.id for i in items)
             return [id_ for id_ in ids if id_.casefold().startswith(partial.casefold())]
+        if board is not None and argument == "name":
+            return [name for name in panels_of(board.config.panels) if name.startswith(partial)]
         if board is not None and argument == "task":
             agenda = await store.agenda(board.id, caller.agent)
             listed = agenda.review if ref == "review" else agenda.tasks

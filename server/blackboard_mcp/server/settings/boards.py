@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from blackboard_mcp.protocols.board import STEPS, BoardConfig
@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE
 
 from ..access.registry import MAX_CHOSEN, AccessPolicies
-from ..input.validation.rules import check_rules
+from ..input.validation.rules import check_rules, shown
 from ..plugins.loading import NAME
 from ..pruning.policies import Policies
 from ..text.tokens import VOCABULARIES, is_name
@@ -96,11 +96,19 @@ OTHERS = {
     "items are counted anew",
     "policy": "the order of step 4: one policy, or several joined by +",
     "validation": "rules on what may be written, a list; [] ends them",
+    "panels": "named groups of items with writers of their own, a list; [] ends them",
     "access": "access policies that every change must pass beside those of the launch, by name and in order; [] ends "
     "them",
 }
 NAMES = (*WHOLE, *FRACTIONS, *OTHERS)
 _NOTHING = "Nothing was changed."
+
+
+def said_settings(config: BoardConfig) -> dict[str, Any]:
+    """Returns a configuration as the settings that make it."""
+    from .panels import shown_panels
+
+    return asdict(config) | {"validation": shown(config.validation), "panels": shown_panels(config.panels)}
 
 
 def check_settings(
@@ -125,6 +133,8 @@ def check_settings(
         if name == "validation"
         else (access or AccessPolicies()).check(value)
         if name == "access"
+        else _panels(value)
+        if name == "panels"
         else _checked(name, value, policies, summarisers, tokenizers)
         for name, value in given.items()
     }
@@ -132,6 +142,12 @@ def check_settings(
     if clash is not None:
         raise InvalidInput(f"{clash} {_NOTHING}")
     return checked
+
+
+def _panels(value: Any) -> str:
+    from .panels import check_panels
+
+    return check_panels(value)
 
 
 def check_kept(config: BoardConfig) -> None:
@@ -156,6 +172,12 @@ def check_kept(config: BoardConfig) -> None:
         rules = json.loads(config.validation or "[]")
     except (ValueError, RecursionError):
         raise InvalidInput(f"validation is not JSON. {_NOTHING}") from None
+    from .panels import check_panels, shown_panels
+
+    try:
+        check_panels(shown_panels(config.panels))
+    except (ValueError, RecursionError, LookupError, TypeError):
+        raise InvalidInput(f"panels is not a list of panels. {_NOTHING}") from None
     named = (
         [rule.get("validator") for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
     )

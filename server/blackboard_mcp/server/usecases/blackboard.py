@@ -246,9 +246,11 @@ class Blackboard:
         self.quotas.charge(agent, name, len(posts), sum(size_of(post.text, post.metadata) for post in posts))
         return await self._write(agent, name, posts, idempotency_key, ruling=ruling)
 
-    async def record(self, board: str, posts: Sequence[PostFields]) -> Posted:
+    async def record(
+        self, board: str, posts: Sequence[PostFields], idempotency_key: str | None = None
+    ) -> Posted:
         """Posts what the server itself found, in the name of the server. Errors are those of `post`."""
-        return await self._write(SYSTEM, board, posts)
+        return await self._write(SYSTEM, board, posts, idempotency_key)
 
     async def _write(
         self,

@@ -20,8 +20,7 @@ from blackboard_mcp.protocols.pruning import Move, PassOutcome, Plan, Workspace
 
 from ..input.idempotency import once_of
 from ..input.posts import check_agent, check_board, check_member, check_tags, check_text
-from ..input.validation.rules import shown
-from ..settings.boards import check_settings
+from ..settings.boards import check_settings, said_settings
 from .blackboard import Blackboard
 
 MAX_CONSTRAINTS = 100
@@ -299,7 +298,7 @@ def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] 
         ceiling=board.config.ceiling,
         hard_ceiling=board.config.hard_ceiling,
         summarise_over=board.config.summarise_over,
-        settings=asdict(board.config) | {"validation": shown(board.config.validation)},
+        settings=said_settings(board.config),
         access=list(access),
         pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
         working_items=board.working_items,

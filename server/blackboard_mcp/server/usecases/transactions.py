@@ -237,7 +237,7 @@ def read_of(name: str, given: Any) -> int | Since:
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= _MOST:
         raise InvalidInput(
             f'reads.{one_line(name[:40])} is the version that was read (0: absent), or {{"seq": n}}, both numbers; of '
-            "a glob or $board the seq it was read at. Nothing was changed."
+            "a glob, $panel:NAME or $board the seq it was read at. Nothing was changed."
         )
     return given if seq is given else Since(seq)
 

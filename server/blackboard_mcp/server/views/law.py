@@ -10,6 +10,7 @@ from functools import lru_cache
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
+from blackboard_mcp.protocols.panels import PANEL
 from blackboard_mcp.protocols.rules import bounds, bounds_of, check_of, label
 
 from ..text.lines import clip, flat, one_line, quoted, relative_age, word
@@ -108,6 +109,9 @@ def surroundings(standing: Standing) -> str:
     parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:
         parts.append(_archive(standing))
+    if snapshot.panels:
+        counts = ", ".join(f"{name} {items}" for name, items in snapshot.panels.items())
+        parts.append(f'panels: {counts} → query(tags=["{PANEL}{next(iter(snapshot.panels))}"])')
     return " · ".join(parts)
 
 

@@ -7,8 +7,11 @@ are loaded:
 
 * `VISIBLE(owner, ?n)`: the agent ?n may see it; '' stands for an agent who sees only what everybody sees.
 * `FOUND(owner, ?n)`: the same, in a form by which an index with `owner` before the key is searched.
+* `MARKS(?n)`: a table of the values of `owner` that `FOUND` looks for, as `mark`; `VISIBLE` says which of them the
+  agent ?n may see.
 * `PUBLIC(owner)`, `HIDDEN(owner)`: everybody may see it; not everybody may.
 * `SHARED(one, other)`: whoever sees the item of `other` sees that of `one`, even if agents change owners.
+* `PANELLED(tags)`, `PANEL OF tags`: whether an item with these tags is in a panel, and the name of that panel.
 * `NEAREST(owner, ?n)`: an order: what others wrote for readers whose company they are not in first, then items for
   everybody, for the readers of rules, the team's, and the agent's own.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import re
 
+from blackboard_mcp.protocols.panels import PANEL
 from blackboard_mcp.protocols.read_rules import EVERYBODY, READ, ROLE
 from blackboard_mcp.protocols.visibility import TEAM
 
@@ -29,15 +33,20 @@ _KEPT = (
     rf" AND kept.principal IN ('{EVERYBODY}', \2, {_TEAM}, '{ROLE}' || (SELECT acting.role FROM acting_role acting"
     r" WHERE acting.place = BOARD OF \1 AND acting.who = \2))))"
 )
+_NAME = len(PANEL) + 3
+"""Where the name of the panel begins in an item's tags as JSON."""
+_MARKS = (
+    rf"SELECT '' AS mark UNION ALL SELECT \2 UNION ALL SELECT {_TEAM} UNION ALL SELECT mark FROM kept_mark"  # noqa: S608 - words of ours
+)
 _WORDS = {
-    re.compile(rf"\bFOUND\({_COLUMN}, {_AGENT}\)"): (
-        rf"\1 IN (SELECT '' UNION ALL SELECT \2 UNION ALL SELECT {_TEAM} UNION ALL SELECT mark FROM kept_mark)"  # noqa: S608 - words of ours
-        r" AND VISIBLE(\1, \2)"
-    ),
+    re.compile(rf"\bFOUND\({_COLUMN}, {_AGENT}\)"): (rf"\1 IN ({_MARKS}) AND VISIBLE(\1, \2)"),
+    re.compile(rf"\bMARKS\((){_AGENT}\)"): f"({_MARKS})",
     re.compile(rf"\bVISIBLE\({_COLUMN}, {_AGENT}\)"): (
         rf"(\1 IN ('', \2, {_TEAM}) OR \1 GLOB '{READ}*' AND {_KEPT})"
     ),
     re.compile(r"\bBOARD OF (?:([a-z_]+\.))?owner"): r"\1board",
+    re.compile(r"\bPANELLED\(([a-z_.]+)\)"): rf"""instr(\1, '["{PANEL}') = 1""",
+    re.compile(r"\bPANEL OF ([a-z_.]+)"): rf"""substr(\1, {_NAME}, instr(substr(\1, {_NAME}), '"') - 1)""",
     re.compile(rf"\bPUBLIC\({_COLUMN}\)"): r"\1 = ''",
     re.compile(rf"\bHIDDEN\({_COLUMN}\)"): r"\1 <> ''",
     re.compile(rf"\bSHARED\({_COLUMN}, {_COLUMN}\)"): r"\1 IN ('', \2)",

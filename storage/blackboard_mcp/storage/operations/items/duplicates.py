@@ -25,8 +25,11 @@ from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
 from ..reading.item_states import values
 from . import questions
 from .endorsements import word_marks
+from .panels import may_stand_for
 
 _AGAIN = frozenset({ItemType.LOG, ItemType.RESULT})
+_LOOKED_AT = 20
+"""The most items that say the same of which one is looked for in the draft's panel."""
 _CRITIQUES = 5
 """The most critiques that a remark names."""
 _HOW = {"same": RemarkKind.FALLEN, "close": RemarkKind.CLOSE, "numbers": RemarkKind.NUMBERS}
@@ -60,7 +63,8 @@ def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) ->
             leaving[source].add((way, target))
     wanted = {(str(way), target) for way, target in edges}
     same = [number for number in listed if leaving[number] == wanted]
-    return (yield from load_any(ledger.no, same[:1]))[same[0]] if same else None
+    rows = yield from load_any(ledger.no, same[:_LOOKED_AT])
+    return next((rows[number] for number in same[:_LOOKED_AT] if may_stand_for(rows[number], draft)), None)
 
 
 def repeat(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[tuple[str, ...]]:

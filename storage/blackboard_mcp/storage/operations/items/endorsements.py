@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.items import FALLEN, Draft, EdgeKind, ItemType, Zo
 
 from ..ledger.ledger import Ledger, get_board, load, load_any
 from ..ledger.rows import ItemRow, Steps, dumps, instant, numbers, sql
+from .panels import may_stand_for
 
 _TAGS_TOLD = 8
 _WORD = 40
@@ -113,7 +114,11 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
         has = set((yield sql("edges_touching"), (ledger.no, numbers(rows))))
     for number in sorted(rows):
         same = normal_form(rows[number].text) == said
-        if same and all((number, str(k), target) in has for k, target in edges):
+        if (
+            same
+            and may_stand_for(rows[number], draft)
+            and all((number, str(k), target) in has for k, target in edges)
+        ):
             return rows[number]
     return None
 

@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.items import (
     Zone,
     item_id,
 )
+from blackboard_mcp.protocols.panels import EPISODIC, panel_of
 from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
@@ -43,7 +44,7 @@ from ..ledger.rows import ItemRow, Steps, dumps, kept, sql
 from ..messages import request_rows
 from ..reading.item_states import values
 from ..reading.items import at_version
-from . import additions, claims, conversations, deletion, duplicates, questions, retraction, statuses
+from . import additions, claims, conversations, deletion, duplicates, panels, questions, retraction, statuses
 from . import edges as linking
 from . import endorsements as endorsing
 from . import trust as trusting
@@ -242,15 +243,18 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         check_letters(draft, found)
         row = found[draft.target]
         conversations.check_same(row, joins)
+        draft = yield from panels.placed(ledger, draft, row)
         draft = yield from read_rules.kept(ledger, draft, row)
         return (yield from _write(ledger, row, draft, edges, targets))
+    draft = yield from panels.placed(ledger, draft, None)
     draft = yield from read_rules.kept(ledger, draft, None)
     if draft.key is not None:
         yield from reservations.check_key(ledger, draft.key)
         existing = yield from _entry(ledger, draft.key, draft)
         if existing is not None:
             conversations.check_same(existing, joins)
-            return (yield from _write(ledger, existing, draft, edges, targets))
+            for_entry = yield from panels.placed(ledger, draft, existing)
+            return (yield from _write(ledger, existing, for_entry, edges, targets))
         if draft.delete:
             raise deletion.missing(draft)
         if draft.expected_version:
@@ -361,7 +365,8 @@ def _create(
     )
     if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):
         ledger.holding.add(number)
-    concerns = [targets[t].author for _, t in edges] + questions.mentioned(draft.text)
+    told = panel_of(draft.tags or ()) == EPISODIC  # the events that it tells of have reached those concerned
+    concerns = [] if told else [targets[t].author for _, t in edges] + questions.mentioned(draft.text)
     concerns += yield from watchers_of(ledger, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
     if any(t not in known for _, t in edges):
@@ -370,7 +375,7 @@ def _create(
     if asks:
         pressure.weigh_question(ledger)
         data["asks"] = asks
-    to = {"to": ledger.addressed} if ledger.addressed else {}
+    to = {"to": ledger.addressed or EPISODIC} if ledger.addressed or told else {}
     yield from ledger.add(row, data={**_short(data), **to}, concerns=concerns)
     yield from questions.ask(ledger, row, asks)
     yield from endorsing.remember(ledger, row)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
-from blackboard_mcp.protocols.access import Action, Trust
+from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Trust
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
 from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.board import BoardConfig, Core
@@ -87,6 +87,8 @@ class Ledger:
     """Numbers of the stages that moved."""
     steward: bool = field(init=False)
     """Tells whether the call may moderate the board; the server and programs in its process may."""
+    role: str = field(init=False)
+    """The role that the caller's credential gives it on the board; empty without one, and for the server."""
     ruling: bool = False
     """Tells whether the call changes rules as such: their authors and stewards may write them anew and retire them."""
     ruled: bool = False
@@ -108,6 +110,8 @@ class Ledger:
         self.first_number = self.board.last_number + 1
         grant = write.grant
         self.steward = grant is None or Action.MODERATE in grant.powers.get(grant.member, ())
+        given = {} if grant is None else grant.roles
+        self.role = str(given.get(self.board.id) or given.get(EVERY_BOARD) or "")
         self.changes = judged_here(self.board, self.agent, write.permit)
 
     @property

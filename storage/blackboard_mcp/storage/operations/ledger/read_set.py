@@ -16,7 +16,7 @@ from .places import is_place
 from .principals import marks
 from .rows import FORGOTTEN, Steps, dumps, numbers, sql
 
-_WIDE = (NameKind.GLOB, NameKind.BOARD)
+_WIDE = (NameKind.GLOB, NameKind.PANEL, NameKind.BOARD)
 _SCAN = 2_000
 """The most events since a glob was read, or entries under its prefix, that are examined."""
 _NAMED = 50
@@ -152,6 +152,8 @@ def hold(
         match name.kind:
             case NameKind.BOARD:
                 yield from _board(no, seq, agent, _as_of(read), moved)
+            case NameKind.PANEL:
+                yield from _panel(no, agent, text, name.value, _as_of(read), moved)
             case NameKind.GLOB:
                 yield from _glob(no, seq, agent, text, max(held, _as_of(read)), moved)
             case NameKind.ENTRY if isinstance(read, Since):
@@ -211,6 +213,13 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
         name = key or item_id(type_, number)
         present = version if key is None else _present(shown(found, sides, key))
         moved.add(name, present, f"{name} is at version {present} now")
+
+
+def _panel(no: int, agent: str, text: str, panel: str, as_of: int, moved: Moved) -> Steps[None]:
+    """Adds a panel to `moved` if one of its items has an event after `as_of`."""
+    ((last,),) = yield sql("panel_version"), (no, agent, panel)
+    if last is not None and last > as_of:
+        moved.add(text, last, f"panel {panel} changed at seq {last}, after {as_of}")
 
 
 def _present(entry: ReadStanding | None) -> int:

@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import parse_key
+from blackboard_mcp.protocols.panels import PANEL
 
 from ..access.visibility import TIMES, expanded
 from ..leaving import guard_index
@@ -235,7 +236,10 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
         add(f"thread = ({member})", wanted.thread, *seen)
     tag_in = "EXISTS (SELECT 1 FROM json_each(item.tags) t WHERE t.value = ?)"
     for tag in wanted.tags:
-        add(tag_in, tag)
+        if tag.startswith(PANEL):  # first of its item's tags, so an index has it
+            add(expanded("PANELLED(item.tags) AND PANEL OF item.tags = ?"), tag.removeprefix(PANEL))
+        else:
+            add(tag_in, tag)
     for tag in wanted.no_tags:
         add(f"NOT {tag_in}", tag)
     if wanted.any_tags:

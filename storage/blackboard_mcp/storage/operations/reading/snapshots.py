@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
 
 from ..agenda.workload import workload
 from ..debates import views
+from ..items.panels import counted
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_to, get_board, load, standing_of
@@ -109,6 +110,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
         work=(yield from workload(row, agent)),
         run=(yield from live_run(row)),
         rules=(yield sql("rules_revision"), (no,))[0][0],
+        panels=(yield from counted(row, agent)),
     )
 
 

@@ -131,6 +131,20 @@ GROUP BY zone, type, status ORDER BY zone, type, status;
 SELECT t.value, count(*) FROM item i INDEXED BY item_working CROSS JOIN json_each(i.tags) t
 WHERE i.board = ?1 AND i.zone = 'working' AND VISIBLE(i.owner, ?2) GROUP BY t.value ORDER BY count(*) DESC, t.value LIMIT 100;
 
+-- name: panel_items
+-- The number of items in working memory that an agent may see, by panel.
+SELECT PANEL OF i.tags, count(*) FROM item i INDEXED BY item_working
+WHERE i.board = ?1 AND i.zone = 'working' AND PANELLED(i.tags) AND VISIBLE(i.owner, ?2) GROUP BY 1;
+
+-- name: panel_version
+-- The sequence of the last event about an item of panel ?3 that an agent may see; one search of the index for each
+-- mark that such items may have.
+SELECT max((SELECT e.seq FROM event e INDEXED BY event_panel
+            WHERE e.board = m.board AND PANELLED(e.tags) AND PANEL OF e.tags = ?3 AND e.owner = m.owner
+            ORDER BY e.seq DESC LIMIT 1))
+FROM (SELECT ?1 AS board, mark AS owner FROM MARKS(?2)) m
+WHERE VISIBLE(m.owner, ?2);
+
 -- name: items_any
 -- Items by number (a JSON list), whoever may see them: for the server's own work.
 SELECT ITEM_ROW

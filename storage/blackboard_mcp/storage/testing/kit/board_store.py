@@ -37,6 +37,7 @@ from .keeping import KeepingTests
 from .leaving import LeavingTests
 from .members import MemberTests
 from .naming import NamingTests
+from .panelling import PanelTests
 from .participating import ParticipantTests
 from .planning import PlanningTests, ReservationTests, SettlingTests, TakingTests
 from .posting import PostingTests
@@ -74,6 +75,7 @@ class BoardStoreKit(
     RepeatingTests,
     PrivacyTests,
     KeepingTests,
+    PanelTests,
     TeamTests,
     MemberTests,
     NamingTests,

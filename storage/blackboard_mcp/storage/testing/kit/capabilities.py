@@ -27,6 +27,7 @@ TESTS_OF: Final[dict[str, str]] = {
     "agenda": "PlanningTests TakingTests SettlingTests ReservationTests SubBoardTests",
     "stages": "StageTests ConditionTests",
     "runs": "RunTests DecisionTests BudgetTests SealedTests FinalTests",
+    "panels": "PanelTests",
     "workspace": "WorkspaceTests",
     "copies": "CopyTests",
     "archive-sums": "SummingTests",
