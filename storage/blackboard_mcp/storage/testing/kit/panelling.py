@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from blackboard_mcp.protocols.access import Action, Role
 from blackboard_mcp.protocols.board import BoardChange
@@ -48,19 +50,20 @@ class PanelTests:
             held = await at.post("bob", "one", key="state", tags=("x", "panel:ops"))
         assert held.tags == ("panel:ops", "x")
         before = await at.seq()
-        for change in (
+        changes: tuple[dict[str, Any], ...] = (
             {"text": "mine", "tags": ("panel:ops",)},
             {"text": "mine", "key": "state"},
             {"text": None, "target": held.number, "tags": ("y",)},
             {"text": None, "target": held.number, "status": Status.RESOLVED},
             {"text": None, "key": "state", "delete": True},
             {"text": "known", "tags": ("panel:semantic",)},
-        ):
+        )
+        for change in changes:
             with (
                 under(acting("carol", Role.CONTRIBUTOR)),
                 pytest.raises(Refused, match="read-only for carol"),
             ):
-                await at.batch("carol", Draft(**change))
+                await at.batch("carol", Draft(**change, sha256=content_hash(change["text"] or "")))
         assert await at.seq() == before
         with under(acting("dora", Role.DECIDER)):
             await at.post("dora", "decided", tags=("panel:ops",))
