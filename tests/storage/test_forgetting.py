@@ -316,6 +316,8 @@ async def test_a_file_that_counted_what_was_forgotten_counts_it_no_more(
     raw.execute("DROP VIEW acting_role")
     raw.execute("DROP TRIGGER item_kept")
     for script in scripts[40:]:
+        for index in re.findall(r"CREATE INDEX (\w+)", script):
+            raw.execute(f"DROP INDEX IF EXISTS {index}")
         for table in reversed(re.findall(r"CREATE TABLE (\w+)", script)):
             raw.execute(f"DROP TABLE {table}")
     raw.execute("PRAGMA user_version = 39")
