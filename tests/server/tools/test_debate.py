@@ -565,3 +565,20 @@ async def test_news_tell_in_words_how_a_debate_ended(board: Any) -> None:
         'bob: stands, by consensus ("every critique was answered; agreed: bob")',
         'carol: falls, decided by bob, confirmed ("Measured.")',
     ]
+
+
+async def test_a_view_leads_on_from_what_fell_and_quotes_what_a_decision_replaced(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    claim = await ada.post("The clock drifts.", "HYPOTHESIS")
+    critique = await ben.post(
+        "Rows have the database's time.", "CRITIQUE", edges={"critiques": [claim["id"]]}
+    )
+    why = await ada.post("Right: two coupons do it.", "REPLY", edges={"replies_to": [critique["id"]]})
+    await ada.do("debate", op="concede", id=claim["id"])
+    first = await ada.post("Search moves to the new index: rebuilds take 7 hours.", "DECISION")
+    second = await ada.post("Pilots stay; the rest moves.", "DECISION", edges={"supersedes": [first["id"]]})
+    assert (await ada.item(first["id"]))["zone"] == "archive"
+    lines = (await ben.say("read")).splitlines()
+    assert f"{claim['id']} by ada falls, conceded by ada 0s, see {why['id']}: The clock drifts." in lines
+    replaced = f'replaces {first["id"]} ("Search moves to the new index: rebuilds take 7 hours.")'
+    assert f"{second['id']} by ada 0s, {replaced}: Pilots stay; the rest moves." in lines

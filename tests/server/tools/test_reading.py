@@ -469,6 +469,8 @@ async def test_a_search_that_nothing_matches_closely_says_so(board: Any) -> None
         assert text.startswith("nothing close: no item has half of the words; nearest:\n"), (
             "before what a reader could take for an answer"
         )
+        assert len(far["items"]) > 3
+        assert text.count("(by meaning)") == 3, "what is not close is told of in a few lines"
     near = await alice.do("query_archive", text="rust")
     assert near["items"]
     assert near["notice"] == ""

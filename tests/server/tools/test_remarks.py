@@ -105,7 +105,7 @@ async def test_a_claim_is_told_as_one_and_shown_where_its_item_is(board: Any) ->
     assert "F-2 by ben 0s, claims to replace F-1: Without tax" in view
     whole = await ada.say("read", ids=["F-1"])
     assert (
-        '⚠ F-2 by ben claims to supersede it; ada agrees by a post with edges {"supports": ["F-2"]}'
+        '⚠ F-2 by ben claims to supersede it; ada has not agreed, and would by post(edges={"supports": ["F-2"]})'
         in whole.splitlines()
     )
     (item,) = (await ada.do("read", ids=["F-1"]))["items"]

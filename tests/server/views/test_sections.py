@@ -224,9 +224,10 @@ def test_reports_of_one_author_that_differ_in_figures_share_a_line(make_item: Ma
     shown = view(snapshot(*mine, others))
     assert (
         line_of(shown, "F-7")
-        == "F-7 by bob 2m, older here F-6 F-5 F-4 +3, newer here F-9: run 7: 49 of 200 failed"
+        == "F-7 by bob 2m, newer F-9 (before it F-6 F-5 F-4 +3): run 7: 49 of 200 failed"
     )
-    assert line_of(shown, "F-9") == "F-9 by eve 0s: run 9: 1 of 200 failed", "nobody's report hides another's"
+    newest = "F-9 by eve 0s, newest of 8 alike: run 9: 1 of 200 failed"
+    assert line_of(shown, "F-9") == newest, "nobody's report hides another's"
     assert (shown.stubs, shown.hidden) == (("F-6", "F-5", "F-4"), 3)
 
 

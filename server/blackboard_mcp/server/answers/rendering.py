@@ -91,6 +91,8 @@ _DUTIES = {
 _OWED = 3
 """Most items with duties that a footer names."""
 _NAMED_APART = 3
+_FAR_SHOWN = 3
+"""The most hits that are shown if none is close."""
 """Most items beyond the budget that get a line each; more of them share one line."""
 _MEMBERS = 100
 _HELD = 20
@@ -418,7 +420,7 @@ class Rendering:
         """
         now = self._clock.now()
         lines = [FAR] if found.far else []
-        for item in found.items:
+        for item in found.items[: _FAR_SHOWN if found.far and not restored else None]:
             shown = replace(item, text=found.excerpts.get(item.number, item.text))
             line = self.line(shown, now, _NEIGHBOUR_WIDTH if found.far else LINE_WIDTH)
             told = [*_fate(found.left.get(item.number)), *_how_found(found, item.number)]
@@ -634,7 +636,7 @@ def _how_to_agree(item: Item) -> str:
     claims = [contest.by for contest in item.contested if not contest.agreed]
     if not claims:
         return ""
-    return f'; {item.author} agrees by a post with edges {{"supports": ["{claims[0]}"]}}'
+    return f'; {item.author} has not agreed, and would by post(edges={{"supports": ["{claims[0]}"]}})'
 
 
 def _endorsed(item: Item, *, repeated: bool) -> str:

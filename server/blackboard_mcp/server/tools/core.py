@@ -136,8 +136,8 @@ class CoreTools:
             name="query",
             title="List items",
             description=(
-                "List items with all words of text, newest first (also any_tags, no_tags; latest=tag: newest of each). "
-                "zone=all: pruned too. key: glob, ** crosses segments."
+                "List items with all words of text, newest first (also any_tags, no_tags; "
+                'latest="tag": newest item per tag). zone=all: archived too. key: glob, ** crosses segments.'
             ),
             needs=TOOLS["query"],
             read_only=True,

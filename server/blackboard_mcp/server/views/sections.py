@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
@@ -9,7 +10,7 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text.lines import fate, favour, in_quotes, relative_age, solved, successor, word
+from ..text.lines import clip, fate, favour, in_quotes, relative_age, solved, successor, word
 from .budget import Line, Section
 from .cuts import SENTENCE
 from .duties import Duties, debate_lines
@@ -22,6 +23,8 @@ _ENDED = {
     DebateState.EXPIRED: "nobody decided in time",
 }
 _REASON = 80
+_FORMER = 140
+"""Characters of what a decision, answer or plan replaced that stand in its line."""
 _ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
 _NAMED = 3
 _REPLACING = frozenset({EdgeKind.SUPERSEDES})
@@ -102,10 +105,16 @@ class Sections:
     # Lines
 
     def _line(
-        self, item: Item, said: str = "", alike: tuple[Item, ...] = (), newer: Item | None = None
+        self,
+        item: Item,
+        said: str = "",
+        alike: tuple[Item, ...] = (),
+        newer: Item | None = None,
+        many: int = 1,
     ) -> Line:
+        """Returns a line. `alike` are reports that it stands for, of `many` in all; `newer` is the newest of them."""
         formers = tuple(i for i in self._folded.get(item.number, ()) if i.number not in self._told)
-        words = partial(self._words, item, said, formers, alike, newer)
+        words = partial(self._words, item, said, formers, alike, newer, many)
         return Line(item, words, folded=(*formers[:_NAMED], *alike[:_NAMED]))
 
     def _words(
@@ -115,6 +124,7 @@ class Sections:
         formers: tuple[Item, ...],
         alike: tuple[Item, ...],
         newer: Item | None,
+        many: int,
     ) -> str:
         standing = self._standing
         lead = identity(item, standing.now, standing.agent) + said
@@ -132,34 +142,40 @@ class Sections:
         replaced = list(dict.fromkeys([*agreed, *(former.id for former in formers)]))
         if replaced:
             lead += f", replaces {listed(replaced, ' ', _NAMED)}"
+            if item.type in _WORK and formers and len(replaced) == 1:  # part of it may hold on
+                lead += f" ({in_quotes(clip(formers[0].text, _FORMER))})"
         if claimed:
             lead += f", claims to replace {listed(claimed, ' ', _NAMED)}"
         against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
         if against:
             lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
-        if alike:
-            lead += f", older here {listed([i.id for i in alike], ' ', _NAMED)}"
+        older = listed([i.id for i in alike], " ", _NAMED)
         if newer is not None:
-            lead += f", newer here {newer.id}"
+            lead += f", newer {newer.id}{f' (before it {older})' if older else ''}"
+        elif many > 1:
+            lead += f", newest of {many} alike{f' ({older})' if older else ''}"
         debate = standing.ended.get(item.number)
         return lead if debate is None else f"{lead}, {self._verdict(item, debate)}"
 
     def _lines(self, items: Iterable[Item]) -> Iterable[Line]:
         """Yields a line for each item by rank. Reports of one author that differ only in figures share the
-        newest one's line; a line also names the newest such report of anybody.
+        newest one's line; a line also names the newest such report of anybody, or says of how many it is that.
         """
         groups: dict[tuple[object, ...], list[Item]] = {}
         newest: dict[tuple[object, ...], Item] = {}
+        counts: Counter[tuple[object, ...]] = Counter()
         for item in self._standing.ranked(items):
             single = item.type not in _ALIKE or item.key is not None or item.opponents
             pattern: tuple[object, ...] = (item.number,) if single else tuple(self._standing.pattern(item))
             groups.setdefault((item.author, item.importance, *pattern), []).append(item)
+            counts[pattern] += 1
             newest[pattern] = max(item, newest.get(pattern, item), key=lambda one: one.number)
         for (_, _, *pattern_of), alike in groups.items():
             alike.sort(key=lambda item: -item.number)
             last = newest[tuple(pattern_of)]
             newer = last if last.number > alike[0].number else None
-            yield self._line(alike[0], alike=tuple(alike[1:]), newer=newer)
+            many = counts[tuple(pattern_of)]
+            yield self._line(alike[0], alike=tuple(alike[1:]), newer=newer, many=many)
 
     def _open(self, item: Item) -> str:
         """Returns whom a question asks, the newest answer to a question or problem, and the decision on a problem."""
@@ -213,8 +229,12 @@ class Sections:
         else:
             more = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
             how = f"decided by {by}{more}"
-        why = f" ({in_quotes(debate.grounds[:_REASON])})" if debate.grounds else ""
-        return f"{outcome}, {how} {age}{why}"
+        plain = f"{Status.WITHDRAWN} by its author"
+        why = f" ({in_quotes(debate.grounds[:_REASON])})" if debate.grounds not in ("", plain) else ""
+        there = self._standing.items
+        answers = [there[number].id for _, number in debate.answers if number in there]
+        see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome.startswith("falls") else ""
+        return f"{outcome}, {how} {age}{why}{see}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
         """Returns a map from item number to the items that it replaced, step by step, newest first.

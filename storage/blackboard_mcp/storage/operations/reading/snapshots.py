@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from blackboard_mcp.protocols.answers import Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
+from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Zone, item_id
 
 from ..agenda.workload import workload
 from ..debates import views
@@ -21,7 +21,7 @@ from ..items.panels import counted
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_to, get_board, load, standing_of
-from ..ledger.rows import FORGOTTEN, Steps, dumps, event_of, instant, kinds_of, numbers, sql
+from ..ledger.rows import FORGOTTEN, BoardRow, Kinds, Steps, dumps, event_of, instant, kinds_of, numbers, sql
 from ..runs.rows import live as live_run
 from .item_states import values
 
@@ -42,6 +42,8 @@ _OPEN_WORK = (
     ItemType.ANSWER,
     ItemType.SUMMARY,
 )
+_WORK = frozenset({ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN})
+_FORMERS = 20
 _UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
 """Types of unfinished work that a view names even from the archive."""
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
@@ -74,6 +76,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     wanted.update(dict.fromkeys(unfinished))
     found = yield from load(no, wanted, agent)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent, kinds)
+    items += yield from _replaced(row, agent, items, kinds)
     held = yield from guard_index.protections(no, found, most=0, kinds=kinds)
     asking = [i.number for i in items if i.type in (ItemType.QUESTION, ItemType.PROBLEM)]
     asked_of: dict[int, tuple[str, ...]] = {}
@@ -125,6 +128,22 @@ def _most_important(no: int, agent: str) -> Steps[list[int]]:
             break
         chosen[number] = None
     return list(chosen)
+
+
+def _replaced(board: BoardRow, agent: str, items: Sequence[Item], kinds: Kinds) -> Steps[list[Item]]:
+    """Returns what decisions, answers and plans among the items replaced, as far as it is not among them."""
+    there = {item.number for item in items}
+    targets = {
+        edge.target: None
+        for item in items
+        if item.type in _WORK and item.status not in FINISHED
+        for edge in item.edges
+        if edge.kind is EdgeKind.SUPERSEDES and edge.target not in there
+    }
+    if not targets:
+        return []
+    found = yield from load(board.no, [*targets][:_FORMERS], agent)
+    return (yield from values(board, list(found.values()), agent, kinds))
 
 
 def _sources(name: str, no: int, targets: Collection[int], agent: str) -> Steps[dict[int, str]]:
