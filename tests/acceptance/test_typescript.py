@@ -24,11 +24,14 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     generation, transport = request.param
     tools = toolchain.toolchain()
     data = tmp_path_factory.mktemp(f"{generation}-{transport}") / "data"
+    config = data.with_name("board.toml")
+    config.write_text('[board_settings]\npanels = ["notes"]\n')
+    server = (*toolchain.SERVER, "--config", str(config))
     if transport == "http":
-        with toolchain.http_server(data) as url:
+        with toolchain.http_server(data, server) as url:
             done = tools.run(NODE / "drive.mjs", generation, json.dumps({"url": url}))
     else:
-        command = Door().words([*toolchain.SERVER, "--data", str(data)])
+        command = Door().words([*server, "--data", str(data)])
         done = tools.run(NODE / "drive.mjs", generation, json.dumps({"stdio": command}))
     assert done.status == 0, done.err[-3_000:]
     assert "Traceback" not in done.err, done.err
@@ -71,7 +74,7 @@ def test_an_unknown_argument_is_refused_by_name(seen: dict[str, Any]) -> None:
 
 
 def test_every_resource_is_offered_and_read_as_text_and_as_json(seen: dict[str, Any]) -> None:
-    assert len(seen["resources"]) == len(seen["templates"]) == 34
+    assert len(seen["resources"]) == len(seen["templates"]) == 38
     for uri, content in seen["resources"].items():
         if uri.endswith(".json"):
             assert content["mime"] == "application/json", uri

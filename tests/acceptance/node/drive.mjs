@@ -115,7 +115,7 @@ const base = "board://main";
 const places = [
   "", "/core", "/working", "/agenda", "/threads", "/agents", "/events", "/constraints",
   "/hot-issues", "/answer", "/stats", "/outline", "/view/ts", `/items/${id}`, `/items/${id}/explain`,
-  `/items/${id}/versions`, "/protocols",
+  `/items/${id}/versions`, "/protocols", "/panels", "/panels/notes",
 ];
 for (const place of places) {
   for (const ending of ["", ".json"]) {
