@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .agenda import Workload
     from .runs import Run
 
+SNAPSHOT_ITEMS = 300
+"""The most items of working memory that a view is rendered from."""
 MOST_UNSEEN = 100
 """Most changes that an agent was not shown which are counted and named; the first ones are kept."""
 
@@ -303,10 +305,10 @@ class News:
 class Snapshot:
     """Everything that an agent's view is rendered from, as of one moment and as far as the agent may see it.
 
-    `items` are those of working memory, most important first (at most `SNAPSHOT_ITEMS`). Always included, in whatever
-    zone, are active constraints, open hot issues, what the agent owes, the roots, critiques and answers of `debates`,
-    the roots of `ended`, and the newest unfinished work that left for lack of room. `hidden` counts the items of
-    working memory that were left out.
+    `items` are those of working memory, most important first: at most `SNAPSHOT_ITEMS`, or as many as asked for. Always
+    included, in whatever zone, are active constraints, open hot issues, what the agent owes, the roots, critiques and
+    answers of `debates`, the roots of `ended`, what decisions, answers and plans among them replaced, and the newest
+    unfinished work that left for lack of room. `hidden` counts the items of working memory that were left out.
     """
 
     board: Board

@@ -37,6 +37,7 @@ from typing import Any, Protocol
 from .access import Role, Trust
 from .agenda import AgendaStore
 from .answers import (
+    SNAPSHOT_ITEMS,
     Committed,
     Endorsement,
     Found,
@@ -344,8 +345,13 @@ class BoardStore(
         """Returns the events about one item, newest first."""
         ...
 
-    async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot:
-        """Returns everything that the agent's view is rendered from, all as of one moment."""
+    async def snapshot(
+        self, board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEMS
+    ) -> Snapshot:
+        """Returns everything that the agent's view is rendered from, all as of one moment.
+
+        It has at most about `most` items of working memory, the most important first.
+        """
         ...
 
     async def statistics(self, board: str, agent: str) -> Statistics:

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from blackboard_mcp.protocols.access import Action, Trust
 from blackboard_mcp.protocols.answers import (
+    SNAPSHOT_ITEMS,
     Attention,
     DebateView,
     Once,
@@ -94,6 +95,9 @@ KEPT_SECONDS = 0.005
 """Seconds of work that a kept view counts as, so that few of one caller's run at once: most of what it takes is done
 outside of its turn, by the wire.
 """
+_FEW_ITEMS = 120
+_ITEM_TOKENS = 9
+"""A view is rendered from one item for so many tokens of its budget, at least `_FEW_ITEMS`: a line has 20 and more."""
 _SHORT = 40
 """Most items for which a view is rendered on the event loop; larger views are rendered in a thread."""
 _COUNTED_INLINE = 20_000
@@ -541,7 +545,8 @@ class Blackboard:
             await one_more_turn(KEPT_SECONDS)
             return kept
         await self.board_of(board, agent)
-        snapshot = await self.store.snapshot(name, agent, look=look)
+        most = max(_FEW_ITEMS, min(SNAPSHOT_ITEMS, budget // _ITEM_TOKENS))
+        snapshot = await self.store.snapshot(name, agent, look=look, most=most)
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
         if not self.claims:

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from blackboard_mcp.protocols.answers import Archived, Look, News, Snapshot
+from blackboard_mcp.protocols.answers import SNAPSHOT_ITEMS, Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Zone, item_id
@@ -25,10 +25,10 @@ from ..ledger.rows import FORGOTTEN, BoardRow, Kinds, Steps, dumps, event_of, in
 from ..runs.rows import live as live_run
 from .item_states import values
 
-SNAPSHOT_ITEMS = 300
 MOST_REQUESTS = 3
 MOST_NEWS = 400
-_OF_TYPE = 40
+_OF_TYPE = 2 / 15
+"""The part of a snapshot's items that open work of one type may take before the most important items do."""
 _ENDED = 12
 _ACTS = 200
 _ARCHIVED = 60
@@ -49,7 +49,7 @@ _UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
-def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
+def snapshot(board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEMS) -> Steps[Snapshot]:
     """Returns everything that the agent's view is rendered from, all as of one moment."""
     row = yield from get_board(board)
     no = row.no
@@ -71,7 +71,7 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     wanted.update(dict.fromkeys(debate.root for debate in debates[current:]))
     asked = yield from summarising.standing(row, MOST_REQUESTS)
     wanted.update(dict.fromkeys(min(request.seen) for request in asked))
-    wanted.update(dict.fromkeys((yield from _most_important(no, agent))))
+    wanted.update(dict.fromkeys((yield from _most_important(no, agent, most))))
     live, live_tokens, archived, unfinished = yield from _figures(no, agent)
     wanted.update(dict.fromkeys(unfinished))
     found = yield from load(no, wanted, agent)
@@ -117,14 +117,14 @@ def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     )
 
 
-def _most_important(no: int, agent: str) -> Steps[list[int]]:
+def _most_important(no: int, agent: str, most: int) -> Steps[list[int]]:
     """Returns numbers of items in working memory: some of each kind of open work, then the most important."""
     chosen: dict[int, None] = {}
     for type_ in _OPEN_WORK:
-        rows = yield sql("top_of_type"), (no, agent, str(type_), _OF_TYPE)
+        rows = yield sql("top_of_type"), (no, agent, str(type_), int(most * _OF_TYPE))
         chosen.update(dict.fromkeys(r[0] for r in rows))
-    for (number,) in (yield sql("top"), (no, agent, SNAPSHOT_ITEMS)):
-        if len(chosen) == SNAPSHOT_ITEMS:
+    for (number,) in (yield sql("top"), (no, agent, most)):
+        if len(chosen) >= most:
             break
         chosen[number] = None
     return list(chosen)
