@@ -146,6 +146,9 @@ class Chosen:
     """The strategy's own state from now on; `None` leaves it."""
     delegate: str = ""
     """The strategy that chooses this round in its place, for the reason in `reason`; then `agents` is empty."""
+    focus: Mapping[str, str] = field(default_factory=dict)
+    """A map from chosen agents to the task, such as `T-4`, that each is to take first. A task that is not ready for its
+    agent when the turn is given is left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from .answers import (
     Log,
     NewSummary,
     Once,
+    Owed,
     Page,
     Posted,
     Restored,
@@ -389,6 +390,10 @@ class BoardStore(
 
         `noted` are sightings that were not recorded yet. A board that does not exist has no items.
         """
+        ...
+
+    async def awaited(self, board: str, agent: str, most: int) -> tuple[tuple[str, Owed], ...]:
+        """Returns what other agents owe on items that the agent may see, oldest first, as pairs of agent and duty."""
         ...
 
     async def tags(self, board: str, agent: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
+from .agenda import Task
 from .events import Event
 from .participants import Participant
 from .runs import Chosen, Run
@@ -25,11 +26,12 @@ STRATEGY_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a strategy looks at: a run, who may have a turn, who takes part, and events since the last round.
+    """What a strategy looks at: a run, who may have a turn, who takes part, events since the last round, and tasks.
 
     `eligible` are agents by name, `participants` what those that take part say about themselves. `news` are at most
     500 events, in order. `events(after, limit)` reads any part of the board's log: at most `limit` events after a
-    sequence. Private items of others are in neither.
+    sequence. Private items of others are in neither. `tasks` are those of the agenda that are ready, best first, at
+    most 100, for a strategy that an operator named.
     """
 
     run: Run
@@ -37,6 +39,7 @@ class Situation:
     participants: Mapping[str, Participant]
     news: Sequence[Event]
     events: Callable[[int, int], Awaitable[Sequence[Event]]]
+    tasks: Sequence[Task] = ()
 
     def served(self) -> dict[str, int]:
         """Returns the last round in which each agent had a turn, of those that had one."""

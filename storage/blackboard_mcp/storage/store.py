@@ -292,6 +292,7 @@ class SqlBoardStore(DebateMethods):
     record_activity = writes(activity.record)
     readers = reads(activity.readers)
     tags = reads(reading.tags)
+    awaited = reads(reading.awaited)
     why_left = reads(reading.why_left)
     endorsements = reads(endorsing.listed)
     around = reads(reading.around)

@@ -678,6 +678,19 @@ async def test_who_waits_alone_is_told_so(board: Any) -> None:
     assert text.splitlines()[0] == "no news; nobody else has been here yet"
 
 
+async def test_a_wait_without_news_says_whom_something_waits_for(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("it is so")
+    await bob.post("it is not", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await carol.post("Do it.", "DECISION", agree=["bob"])
+    for _ in range(2):
+        text = await carol.say("wait", seconds=0.1)
+    assert text.splitlines()[0].endswith("; waits for alice: answer C-2; bob: agree to D-3")
+    await alice.say("wait", seconds=0)
+    text = await alice.say("wait", seconds=0.1)
+    assert text.splitlines()[0].endswith("; waits for bob: agree to D-3"), "one's own are in the footer"
+
+
 @both
 async def test_events_tell_type_tags_metadata_and_what_was_before(board: Any, mode: str) -> None:
     alice, bob = await board.join("alice", "bob")

@@ -144,7 +144,7 @@ async def test_a_question_to_two_is_open_until_both_answered(board: Any) -> None
     await dirk.do("post", text="The new one, 400 sockets", type="ANSWER", edges={"replies_to": [question]})
     view = await ana.say("read")
     assert "asks dirk" not in view
-    assert f"{question} answered by A-3" in view
+    assert f"{question} answered by A-2, A-3" in view
 
 
 async def test_a_question_to_somebody_waits_for_the_answer_and_is_offered(board: Any) -> None:

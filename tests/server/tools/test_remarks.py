@@ -160,7 +160,7 @@ async def test_a_critique_of_what_fell_opens_no_debate_and_is_told_so(board: Any
         "post", text="And the provider throttled nobody.", type="CRITIQUE", edges={"critiques": [claim["id"]]}
     )
     text = boards.text_of(late)
-    assert "H-1 by ada is INVALIDATED already: no debate opens on it" in text
+    assert "H-1 by ada is INVALIDATED already: no debate opens on it, and nothing more is needed" in text
     assert "→ debate" not in text
     assert (await ada.item(claim["id"]))["debate"] == "CONSENSUS"
     await ada.do("query")
@@ -174,7 +174,7 @@ async def test_the_answer_says_who_is_asked_and_for_whom_a_question_still_waits(
     answer: dict[str, Any] = {"type": "ANSWER", "edges": {"replies_to": ["Q-1"]}}
     assert "Q-1 waits for carol still" in await bob.say("post", text="5", **answer)
     assert "you owe: answer Q-1" in await carol.say("query")
-    assert "Q-1 waits for nobody any more" in await carol.say("post", text="7", **answer)
+    assert "Q-1 is answered" in await carol.say("post", text="7", **answer)
     said = await alice.say("post", text="@bob which port?", type="QUESTION")
     assert "Q-4 asks bob: anybody's ANSWER settles it" in said
     done = await carol.do("post", text="5432", type="ANSWER", edges={"replies_to": ["Q-4"]})

@@ -53,6 +53,17 @@ class Watcher:
         )
 
 
+class Planner:
+    """A strategy that plans: the first ready task for whoever is first, for a reason."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        if not situation.tasks:
+            return Chosen({}, "", end=True, reason="nothing is left to do")
+        first, task = situation.eligible[0], situation.tasks[0]
+        focus = {first: task.id, "mallory": task.id}
+        return Chosen({first: ""}, "", focus=focus, reason=f"{task.id} matters most")
+
+
 class Astray:
     """A strategy that names itself in its place."""
 
@@ -65,6 +76,7 @@ OWN = (
     f"broken={__name__}:Broken",
     f"watcher={__name__}:Watcher",
     f"astray={__name__}:Astray",
+    f"planner={__name__}:Planner",
 )
 
 
@@ -350,6 +362,24 @@ async def test_a_strategy_watches_others_and_names_who_chooses_up_to_a_ceiling(b
     }
     assert any("changes of strategy" in one["why"] for one in given)
     assert "ann's turn (nothing before);" in await ann.say("read", since=0)
+
+
+@both
+async def test_a_strategy_plans_tasks_and_says_which_is_first_and_why(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    items = [{"title": "look", "priority": 1}, {"title": "tell", "priority": 5}]
+    await ann.do("plan", items=items)
+    now = await start(ann, strategy="planner", agents=["ann"], max_rounds=4)
+    assert now["instruction"] == 'claim(id="T-2") first, "tell"'
+    log = await ann.do("wait", since=0, seconds=0, limit=200)
+    (given,) = (event["data"] for event in log["events"] if event["event"] == "turn.given")
+    assert (given["task"], given["why"]) == ("T-2", "T-2 matters most")
+    assert "ann's turn on T-2 (T-2 matters most);" in await ann.say("read", since=0)
+    for id_ in ("T-2", "T-1"):
+        taken = await ann.do("claim", id=id_)
+        await ann.do("claim", id=id_, lease=taken["lease"], op="done", text="done")
+    now = await ann.do("turn", text="both are done", seconds=20)
+    assert (now["state"], now["yours"]) != ("open", True)
 
 
 async def test_a_strategy_that_names_nobody_else_is_replaced_for_the_round(board: Any) -> None:

@@ -64,7 +64,7 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
 
 
 def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
-    """Returns a line for each existing item that the call gave more edges, with all edges it has now.
+    """Returns a line for each existing item that the call gave edges, with all edges it has now.
 
     `given` are the posts in the order of `items`.
     """
@@ -72,9 +72,7 @@ def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
         f"edges of {item.id} now: {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
         f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}; they are added, none is taken away"
         for item, post in zip(items, given, strict=False)
-        if post.edges
-        and (post.id is not None or item.version > 1)
-        and len(item.cites) > sum(map(len, post.edges.values()))
+        if post.edges and (post.id is not None or item.version > 1)
     ]
 
 
@@ -97,7 +95,7 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         return [
             f"{one.id} by {_who(one, agent)} is {one.status} already"
             + (
-                f': no debate opens on it, to take yours back: debate(op="withdraw", id="{item.id}")'
+                ": no debate opens on it, and nothing more is needed"
                 if item.type is ItemType.CRITIQUE
                 else ""
             )
@@ -128,8 +126,10 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         open_ = [one.id for one in remark.about]
         return [f"{', '.join(open_)} stay{'' if len(open_) > 1 else 's'} open; {solved(open_)}"]
     if remark.kind is RemarkKind.ANSWERS:
-        waits = f"waits for {_some(remark.fields)} still" if remark.fields else "waits for nobody any more"
-        return [f"{first.id} {waits}"]
+        if remark.fields:
+            return [f"{first.id} waits for {_some(remark.fields)} still"]
+        settles = item.type in (ItemType.ANSWER, ItemType.REPLY)
+        return [f"{first.id} is answered" if settles else f"{first.id} stays open: an ANSWER settles it"]
     if remark.kind is RemarkKind.CLAIM:
         return [_claim(remark, item)]
     newer = (
@@ -151,12 +151,13 @@ def _asks(id_: str, names: Sequence[str]) -> str:
 def _not_reached(item: Item, asked: Sequence[str], agent: str) -> list[str]:
     """Returns the names that a question addresses but does not ask, because the board does not know them.
 
-    A single word before a colon may be no name, so it counts only where the question asks nobody.
+    A single word before a colon may be no name, so it counts only as the first, where the question asks nobody.
     """
     new = item.created_at == item.updated_at and item.visibility is Visibility.BOARD
     if not new or item.type is not ItemType.QUESTION or mentions(item.text):
         return []
-    listed = [names for names in called(item.text) if len(names) > 1 or not asked]
+    groups = enumerate(called(item.text))
+    listed = [names for place, names in groups if len(names) > 1 or not (asked or place)]
     names = dict.fromkeys(name for names in listed for name in names)
     there = {*asked, agent}
     if len(names) > _ASKED:

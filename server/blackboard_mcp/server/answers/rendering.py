@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.answers import (
     Attention,
     Committed,
     DebateView,
+    Owed,
     Page,
     Posted,
     Subscription,
@@ -90,9 +91,11 @@ _DUTIES = {
 """Words of the footer for duties whose names do not say what to do."""
 _OWED = 3
 """Most items with duties that a footer names."""
-_NAMED_APART = 3
+_OTHERS = {**_DUTIES, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
+"""Words for the duties of others."""
 _FAR_SHOWN = 3
 """The most hits that are shown if none is close."""
+_NAMED_APART = 3
 """Most items beyond the budget that get a line each; more of them share one line."""
 _MEMBERS = 100
 _HELD = 20
@@ -468,13 +471,14 @@ class Rendering:
         budget: int,
         told: Callable[[list[int]], Attention],
         others: Mapping[str, datetime] | None = None,
+        awaited: Sequence[tuple[str, Owed]] = (),
     ) -> str:
         """Returns events, one line each, with the start of each posted text; items that left and bookkeeping
         share one line.
 
         `told` is called with the sequences of the shown events, and returns what the agent has still not been
-        shown. `others` maps other agents to their last calls; it is given only to a caller whose wait brought
-        nothing.
+        shown. `others` maps other agents to their last calls, and `awaited` is what they owe; these are given
+        only to a caller whose wait brought nothing.
         """
         lines: list[str] = []
         shown: list[int] = []
@@ -501,7 +505,7 @@ class Rendering:
             lines.append(f"no news but {_apart(apart)}" if apart else "no news")
             if others is not None:
                 seen = f"{self.last_seen(others, others)} ago" if others else "nobody else has been here yet"
-                lines[0] += f"; {seen}"
+                lines[0] += f"; {seen}{_waiting(awaited)}"
         elif apart:
             lines.append(_apart(apart))
         footer = self.footer(news.seq, told(shown))
@@ -630,6 +634,16 @@ class Rendering:
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
         """Returns the lines of a debate's record."""
         return debate_lines(debate, items, self._tokenizer)
+
+
+def _waiting(awaited: Sequence[tuple[str, Owed]]) -> str:
+    """Returns whom something waits for, after a semicolon: `; waits for ana: answer C-15; ben: agree to D-25`."""
+    told: dict[str, list[str]] = {}
+    for agent, owed in awaited[:_OWED]:
+        told.setdefault(agent, []).append(f"{_OTHERS.get(owed.duty, str(owed.duty))} {owed.id}")
+    more = f" +{len(awaited) - _OWED}" if len(awaited) > _OWED else ""
+    listed = "; ".join(f"{word(agent)}: {', '.join(duties)}" for agent, duties in told.items())
+    return f"; waits for {listed}{more}" if listed else ""
 
 
 def _how_to_agree(item: Item) -> str:

@@ -28,9 +28,8 @@ def run_words(event: Event) -> str | None:
             return f"{run} on {one_line(str(said.get('problem')))}, {rounds}; turn() takes part"
         case EventType.TURN_GIVEN:
             chosen = f" ({clip(str(said['why']), _NOTE)})" if said.get("why") else ""
-            return (
-                f"{place}: {agent}'s turn{chosen}; {_CALLS.get(str(said.get('kind')), _CALLS['contribute'])}"
-            )
+            on = f" on {one_line(str(said['task']))}" if said.get("task") else ""
+            return f"{place}: {agent}'s turn{on}{chosen}; {_CALLS.get(str(said.get('kind')), _CALLS['contribute'])}"
         case EventType.TURN_ENDED:
             item = f" in {one_line(str(said['item']))}" if said.get("item") else ", sealed"
             return f"{place}: contributed{item}"

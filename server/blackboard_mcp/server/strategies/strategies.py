@@ -164,7 +164,7 @@ async def _awaited(chosen: Any) -> Any:
 
 
 def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
-    """Returns what an operator's strategy answered, cut to who is eligible.
+    """Returns what an operator's strategy answered, cut to who is eligible and what is ready.
 
     Raises:
         TypeError: it is no choice.
@@ -180,7 +180,9 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
         for agent in chosen.agents
         if agent in situation.eligible
     }
+    ready = {task.id for task in situation.tasks}
+    focus = {agent: task for agent, task in chosen.focus.items() if agent in agents and task in ready}
     reason = chosen.reason[:_REASON]
     if chosen.agents and not agents:
         reason = f"{name} named nobody who is eligible"
-    return replace(chosen, agents=agents, by=name, end=bool(chosen.end), reason=reason)
+    return replace(chosen, agents=agents, by=name, end=bool(chosen.end), reason=reason, focus=focus)

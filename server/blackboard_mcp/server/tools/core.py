@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
-from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.answers import Attention, Owed
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import Latest
 from blackboard_mcp.protocols.items import MAX_BATCH, Zone
@@ -77,6 +77,8 @@ Batch = Annotated[
     list[Annotated[dict[str, Any], Field(max_length=16)]],
     Field(max_length=MAX_BATCH),
 ]
+_AWAITED = 8
+"""Most duties of others that are read for a wait that brought nothing."""
 _ARCHIVED = 3
 """Archived items that a query shows when it found nothing on the board."""
 Cursor = Annotated[str, Field(max_length=20)]
@@ -484,10 +486,14 @@ class CoreTools:
             report=caller.report,
         )
         shortened = seconds is not None and seconds > MOST_SECONDS
-        others = None
+        others: Mapping[str, datetime] | None = None
+        awaited: Sequence[tuple[str, Owed]] = ()
         if caller.reads_text and not news.events and seconds != 0:
             others = await self._board.others_here(news.board, caller.agent)
-        return self._news(caller, news, VIEW_BUDGET, Way.WAIT, shortened=shortened, others=others)
+            awaited = await self._board.store.awaited(news.board, caller.agent, _AWAITED)
+        return self._news(
+            caller, news, VIEW_BUDGET, Way.WAIT, shortened=shortened, others=others, awaited=awaited
+        )
 
     def _by(self, board: str) -> Rendering:
         return self._say.by(self._board.tokenizers.on(board))
@@ -501,6 +507,7 @@ class CoreTools:
         *,
         shortened: bool = False,
         others: Mapping[str, datetime] | None = None,
+        awaited: Sequence[tuple[str, Owed]] = (),
     ) -> Answer:
         """Returns events as text and as a structured answer, and records that the caller was shown them."""
 
@@ -511,7 +518,7 @@ class CoreTools:
             return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
 
         if caller.reads_text:
-            text = self._by(news.board).news(news, caller.agent, budget, told, others)
+            text = self._by(news.board).news(news, caller.agent, budget, told, others, awaited)
             if shortened:
                 text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
         else:

@@ -23,7 +23,7 @@ from ..input import posts
 from ..input.arguments import UNLISTED
 from ..input.debates import DebateOp, called
 from ..text.debates import awaited, watching, what_closes, withdrawn_line
-from ..text.lines import agreement_line
+from ..text.lines import agreement_line, word
 from ..usecases.blackboard import Blackboard
 from .tool import Answer, Caller, ToolSet
 
@@ -134,13 +134,17 @@ class DebateTool:
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
         attention, seq = await self._board.attention(caller.agent, name)
+        backed = f" and {', '.join(map(word, item.supporters[:5]))} back it" if item.supporters else ""
         text = {
             "watch": f"you watch {item.id}: it stays on the board until you "
             f'debate(op="acknowledge", id="{item.id}")',
             "unwatch": f"you no longer watch {item.id}",
             "acknowledge": f"you have seen {item.id} and watch it no more",
             "withdraw": f"{item.id} {item.status}; no debate was open on it",
-        }.get(op, f"{item.id} was never debated: a CRITIQUE objects, an item with edges supports backs it")
+        }.get(
+            op,
+            f"{item.id} was never debated{backed}: a CRITIQUE objects, an item with edges supports backs it",
+        )
         if op == "status" and item.type is ItemType.QUESTION:
             text += f'; read(ids=["{item.id}"]) says for whom it waits'
         if item.agreement is not None and op in ("acknowledge", "status"):

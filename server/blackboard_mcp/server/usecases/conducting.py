@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from blackboard_mcp.protocols.agenda import Task
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, SummaryFailed
 from blackboard_mcp.protocols.events import SYSTEM, Event
 from blackboard_mcp.protocols.grants import without
@@ -144,12 +145,17 @@ class Conductor:
         if run.strategy not in UNSEEING:
             listed = await store.participants(board)
             news = await events(min((turn.lease for turn in run.turns), default=run.seq), _NEWS)
+        tasks: Sequence[Task] = ()
+        if self.strategies.is_own(run.strategy):
+            agenda = await store.agenda(board, viewer)
+            tasks = tuple(task for task in agenda.tasks if task.ready)
         return Situation(
             run=run,
             eligible=run.agents or await store.eligible_agents(board, run.number),
             participants={one.agent: one for one in listed},
             news=news,
             events=events,
+            tasks=tasks,
         )
 
     async def _decide(self, board: str, run: Run, turn: RunTurn) -> Run:

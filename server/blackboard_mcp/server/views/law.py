@@ -32,6 +32,8 @@ _ROLE = 40
 _NO_BRACKETS = str.maketrans("()·", "[]-")
 _TYPES = 3
 _TOPICS = 6
+_FEW = 12
+"""Archived items below which no words stand for what they are about."""
 _WORD = re.compile(r"[^\W\d_][\w'-]{4,}")
 _COUNTING = re.compile(r"\w+[:=]\d+")
 """Pattern of tags that number things, such as `step:3`."""
@@ -125,7 +127,7 @@ def _archive(standing: Standing) -> str:
     kinds = [counted(type_, count) for type_, count in archived.types[:_TYPES]]
     told = f"{', '.join(kinds)}{more(archived.types, _TYPES)}"
     if len(archived.types) > 1:
-        told = f"{archived.items:,}, {told}"
+        told = f"{archived.items:,} items: {told}"
     topics = _topics(standing)
     about = f' (about {", ".join(topics)}) → query_archive(text="…")' if topics else ""
     return f"archived (room is made from {standing.snapshot.board.config.high_tokens:,} tokens on): {told}{about}"
@@ -143,7 +145,7 @@ def _topics(standing: Standing) -> list[str]:
     archived = standing.snapshot.archived
     telling = [tag for tag in archived.tags if not _COUNTING.fullmatch(tag) and tag.upper() not in PLURALS]
     topics = [word(tag) for tag in telling[:_TOPICS]]
-    if len(topics) >= _TOPICS // 2:
+    if len(topics) >= _TOPICS // 2 or archived.items < _FEW:
         return topics
     there = [item.text[:_START] for item in standing.items.values() if item.zone is not Zone.ARCHIVE]
     used, live = _words(archived.starts), _words(there)

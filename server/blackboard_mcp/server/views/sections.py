@@ -230,7 +230,7 @@ class Sections:
             more = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
             how = f"decided by {by}{more}"
         plain = f"{Status.WITHDRAWN} by its author"
-        why = f" ({in_quotes(debate.grounds[:_REASON])})" if debate.grounds not in ("", plain) else ""
+        why = f" ({in_quotes(clip(debate.grounds, _REASON))})" if debate.grounds not in ("", plain) else ""
         there = self._standing.items
         answers = [there[number].id for _, number in debate.answers if number in there]
         see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome.startswith("falls") else ""

@@ -14,6 +14,8 @@ from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.items import ABOUT_PROBLEM, FINISHED, EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.names import mentions
 
+from .lines import listed
+
 LAW = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
 _RESTS = frozenset({EdgeKind.DEPENDS_ON, EdgeKind.DERIVED_FROM, EdgeKind.SUPPORTS, EdgeKind.REPLIES_TO})
 _FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -77,7 +79,10 @@ class Standing:
             return f"replaced by {by}"
         answer = self.snapshot.answered.get(item.number)
         if item.type is ItemType.QUESTION and answer is not None and item.status is not Status.DEBATED:
-            return "" if self._owing(item) else f"answered by {answer}"
+            if self._owing(item):
+                return ""
+            ids = [id_ for kind, id_ in item.cited_by if kind is EdgeKind.REPLIES_TO and id_[0] == answer[0]]
+            return f"answered by {listed(ids or [answer])}"
         if item.status not in FINISHED:
             return ""
         if item.status is Status.RESOLVED:

@@ -11,15 +11,17 @@ from typing import Any
 from blackboard_mcp.protocols.answers import (
     Found,
     Log,
+    Owed,
     Page,
     Statistics,
     Stretch,
 )
 from blackboard_mcp.protocols.board import AgentInfo
+from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Ref, Zone
+from blackboard_mcp.protocols.items import Ref, Zone, item_id
 from blackboard_mcp.protocols.keys import parse_key
 from blackboard_mcp.protocols.panels import PANEL
 
@@ -319,6 +321,13 @@ def agents(board: str) -> Steps[list[AgentInfo]]:
     row = yield from get_board(board)
     listed = yield sql("agents"), (row.no,)
     return [AgentInfo(r[0], r[1], instant(r[2]), instant(r[3])) for r in listed]
+
+
+def awaited(board: str, agent: str, most: int) -> Steps[tuple[tuple[str, Owed], ...]]:
+    """Returns what other agents owe on items that the agent may see, oldest first, as pairs of agent and duty."""
+    row = yield from get_board(board)
+    rows = yield sql("awaited_of_others"), (row.no, agent, most)
+    return tuple((name, Owed(item_id(type_, item), Duty(duty))) for name, item, duty, type_ in rows)
 
 
 def tags(board: str, agent: str) -> Steps[list[str]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from blackboard_mcp.protocols.agenda import MAX_LISTED, parse_task
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
@@ -28,7 +30,9 @@ from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
-from ..agenda.rows import MICROS
+from ..agenda import rows as tasks
+from ..agenda import taking
+from ..agenda.rows import MICROS, TaskRow
 from ..items import posting
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, open_ledger
@@ -39,6 +43,7 @@ from .rows import RunRow, TurnRow
 
 _REASON: Final = 300
 _LENGTH: Final = round(TURN_SECONDS * MICROS)
+NO_FOCUS: Final[Mapping[str, TaskRow]] = MappingProxyType({})
 
 
 def run_form(given: Mapping[str, Any]) -> Form[Run]:
@@ -229,7 +234,8 @@ def choose(write: Write, board: str, run: int, stamp: int, chosen: Chosen) -> St
             yield from ledger.emit(EventType.RUN_NO_CONTRIBUTOR, data=data, concerns=[row.started_by])
         else:
             yield from check_eligible(ledger, row, chosen.agents)
-            yield from give_round(ledger, row, chosen.agents, chosen.by, chosen.reason)
+            focus = yield from _in_focus(ledger, chosen)
+            yield from give_round(ledger, row, chosen.agents, chosen.by, chosen.reason, focus)
     return (yield from end(ledger, row))
 
 
@@ -249,20 +255,54 @@ def check_eligible(ledger: Ledger, row: RunRow, chosen: Mapping[str, str]) -> St
         )
 
 
-def give_round(ledger: Ledger, row: RunRow, chosen: Mapping[str, str], by: str, why: str = "") -> Steps[None]:
-    """Begins the next round with a turn for each chosen agent; `why` is the rationale of the choice."""
+def _in_focus(ledger: Ledger, chosen: Chosen) -> Steps[dict[str, TaskRow]]:
+    """Returns the task that each chosen agent is to take first, of those that are ready for it now."""
+    found: dict[str, TaskRow] = {}
+    for agent, named in chosen.focus.items():
+        able = yield from taking.skills_of(ledger.no, agent, None)
+        number = parse_task(named)
+        if agent in chosen.agents and number in (
+            yield from taking.candidates(ledger.no, agent, able, MAX_LISTED)
+        ):
+            found[agent] = yield from tasks.get_task(ledger.board, number)
+    return found
+
+
+def give_round(
+    ledger: Ledger,
+    row: RunRow,
+    chosen: Mapping[str, str],
+    by: str,
+    why: str = "",
+    focus: Mapping[str, TaskRow] = NO_FOCUS,
+) -> Steps[None]:
+    """Begins the next round with a turn for each chosen agent; `why` is the rationale of the choice.
+
+    `focus` maps agents to the task that each is to take first.
+    """
     row.round += 1
     row.phase, row.reason = "turns", ""
     yield sql("offers_drop"), (ledger.no, row.number)
     for agent, instruction in chosen.items():
-        yield from give(ledger, row, agent, "contribute", instruction, by, why)
+        yield from give(ledger, row, agent, "contribute", instruction, by, why, focus.get(agent))
 
 
 def give(
-    ledger: Ledger, row: RunRow, agent: str, kind: str, instruction: str, by: str, why: str = ""
+    ledger: Ledger,
+    row: RunRow,
+    agent: str,
+    kind: str,
+    instruction: str,
+    by: str,
+    why: str = "",
+    task: TaskRow | None = None,
 ) -> Steps[None]:
-    """Gives an agent a turn; the sequence of this event becomes its lease."""
+    """Gives an agent a turn; the sequence of this event becomes its lease. `task` is what it is to take first."""
     data = {"run": row.id, "round": row.round, "agent": agent, "kind": kind, "by": by}
+    if task is not None:
+        data["task"] = task.id
+        first = f'claim(id="{task.id}") first, "{task.title}"'
+        instruction = f"{first}: {instruction}" if instruction else first
     if why:
         data["why"] = why[:_REASON]
     lease = yield from ledger.emit(EventType.TURN_GIVEN, agent=SYSTEM, data=data, concerns=[agent])

@@ -88,6 +88,13 @@ ON CONFLICT DO UPDATE SET state = 'outstanding', reason = '', since = excluded.s
 UPDATE obligation SET state = ?6, reason = ?7
 WHERE board = ?1 AND agent = ?2 AND item = ?3 AND duty = ?4 AND debate = ?5;
 
+-- name: awaited_of_others
+-- What other agents owe on items that an agent may see, oldest first.
+SELECT o.agent, o.item, o.duty, i.type FROM obligation o INDEXED BY obligation_outstanding
+CROSS JOIN item i ON i.board = o.board AND i.number = o.item
+WHERE o.board = ?1 AND o.agent <> ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
+ORDER BY o.since, o.item, o.agent, o.duty LIMIT ?3;
+
 -- name: obligations_of_debates
 -- Obligations of some debates (a JSON list of ids; 0 is none). The order of the join is forced: the list first.
 SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since FROM json_each(?2) d

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
@@ -100,6 +101,31 @@ class RunTests:
         assert (EdgeKind.DERIVED_FROM, done.items[0].id) in item.cites
         with pytest.raises(Refused, match="run-1 is finished"):
             await contribute(at, "bob", "late")
+
+    async def test_a_turn_names_the_task_in_focus_if_it_is_ready_for_its_agent(self, at: Table) -> None:
+        await start(at, max_rounds=9)
+        first, second = (
+            task.number
+            for task in (
+                await at.store.plan(
+                    at.board, "alice", [NewTask(title="look"), NewTask(title="tell", worker="carol")]
+                )
+            ).tasks
+        )
+        focus = {"bob": f"T-{first}", "carol": f"T-{first}", "dave": f"T-{second}"}
+        run = await choose(at, "bob", "dave", focus=focus)
+        given = [event for event in await at.events() if event.event == "turn.given"]
+        assert [(event.data["agent"], event.data.get("task")) for event in given] == [
+            ("bob", f"T-{first}"),
+            ("dave", None),
+        ]
+        told = {turn.agent: turn.instruction for turn in run.turns}
+        assert told == {"bob": f'claim(id="T-{first}") first, "look": go on', "dave": "go on"}
+        await at.store.take_task(at.board, "erin", number=first)
+        for agent in ("bob", "dave"):
+            await contribute(at, agent, f"{agent} looked")
+        run = await choose(at, "bob", focus={"bob": f"T-{first}"})
+        assert [turn.instruction for turn in run.turns] == ["go on"], "somebody holds it meanwhile"
 
     async def test_a_board_has_one_run_at_a_time(self, at: Table) -> None:
         await start(at)

@@ -132,3 +132,16 @@ class UnseenTests:
         a = await one.post("alice", "a")
         await shown(one, "bob", Look(a.seq))
         assert await unseen(other, "bob") == []
+
+    async def test_who_is_awaited_is_told_to_those_who_see_the_item(self, at: Table) -> None:
+        claim = await at.post("alice", "it is so")
+        critique = await at.post("bob", "it is not", "CRITIQUE", critiques=claim)
+        note = await at.post("alice", "mine", private=True)
+        await at.post("alice", "not so", "CRITIQUE", critiques=note, private=True)
+        told = await at.store.awaited(at.board, "carol", 8)
+        assert [(agent, owed.id, owed.duty) for agent, owed in told] == [("alice", critique.id, "answer")]
+        assert await at.store.awaited(at.board, "alice", 8) == ()
+        await at.post("alice", "because", "REPLY", replies_to=critique)
+        told = await at.store.awaited(at.board, "alice", 8)
+        assert [(agent, owed.id, owed.duty) for agent, owed in told] == [("bob", claim.id, "acknowledge")]
+        assert len(await at.store.awaited(at.board, "carol", 0)) == 0
