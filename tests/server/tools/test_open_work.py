@@ -236,3 +236,22 @@ async def test_age_counts_in_a_pass(board: Any) -> None:
     stays = [*old[:2], young["id"], cited["id"]]
     assert [await zone(b, id_) for id_ in stays] == ["working"] * 4
     assert [await zone(b, id_) for id_ in old[2:12]] == ["archive"] * 10
+
+
+async def test_a_claim_that_stands_is_named_in_views_when_it_left_for_room(board: Any) -> None:
+    ana, ben = await board.join("ana", "ben")
+    claim = await ana.post("The pool is too small.", "HYPOTHESIS")
+    fallen = await ana.post("The index is the cause.", "HYPOTHESIS")
+    await ana.do("debate", op="concede", id=fallen["id"])
+    await ben.post("It is.", "LOG", edges={"supports": [claim["id"]]})
+    await facts(board, ben, 30)
+    await facts(board, ana, 30)
+    await board.settled()
+    assert await zone(ben, claim["id"]) == "archive"
+    lines = (await ben.say("read", budget=800)).splitlines()
+    (line,) = (one for one in lines if one.startswith(f"{claim['id']} "))
+    assert line.startswith(f"{claim['id']} by ana")
+    assert "archived" in line
+    assert not [one for one in lines if one.startswith(f"{fallen['id']} ") and "archived" in one]
+    told = (await ben.say("debate", op="status", id=claim["id"])).splitlines()[0]
+    assert told.startswith(f"{claim['id']} was never debated, backed by ben, archived (query_archive(text=")

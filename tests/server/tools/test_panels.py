@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import boards
+import commands
 import pytest
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.server.answers.events import plainly
@@ -273,3 +274,17 @@ async def test_a_read_rule_hides_a_panel_its_items_and_its_version(board: Any, r
     assert not await cleo.sees(fact["id"])
     assert "incident 0" in await cleo.say("read")
     assert fact["id"] not in await cleo.resource("board://main/panels/incident")
+
+
+def test_the_command_on_policies_names_panels_and_their_writers(tmp_path: Path) -> None:
+    config = tmp_path / "board.toml"
+    config.write_text('[board_settings]\npanels = ["semantic", "episodic", "free"]\n')
+    given = {"BLACKBOARD_DATA": str(tmp_path / "data")}
+    told = commands.said(given, "policies", "--config", str(config)).splitlines()
+    assert told[told.index("panels, and who writes them:") + 1 :][:3] == [
+        "  semantic: stewards",
+        "  episodic: the server alone",
+        "  free: everybody",
+    ]
+    facts = json.loads(commands.said(given, "policies", "--json", "--config", str(config)))
+    assert [one["name"] for one in facts["panels"]] == ["semantic", "episodic", "free"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.panels import EPISODIC, panels_of, writers_of
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.values import dataclass
 
@@ -18,6 +19,7 @@ from ..access.registry import AccessPolicies, NamedPolicy
 from ..input.validation.checking import Validators
 from ..input.validation.rules import rules_of
 from ..pruning.policies import Policies
+from ..settings.panels import shown_panels
 from ..settings.server import Settings
 from .options import data_options, existing, settings_of
 
@@ -53,6 +55,7 @@ def policies(config: Path | None, data: Path | None, board: str | None, as_json:
                     "eviction": config_.policy,
                     "rules": len(rules_of(config_.validation)),
                     "access": asked,
+                    "panels": shown_panels(config_.panels),
                     "read": [_rule_facts(rule) for rule in reading],
                     "there_are": {
                         "eviction": list(named.eviction.names),
@@ -119,4 +122,10 @@ def _lines(
         by = "the launch" if facts["by"] == "launch" else "the board's choice"
         lines.append(f"  {place}. {facts['name']}: {what}, by {by}")
     lines.append(f"access policies that boards may choose: {', '.join(named.access.names)}")
+    if panels := panels_of(config.panels):
+        lines.append("panels, and who writes them:")
+        lines += [
+            f"  {panel.name}: {'the server alone' if panel.name == EPISODIC else writers_of(panel)}"
+            for panel in panels.values()
+        ]
     return lines

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.events import SYSTEM
-from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
+from blackboard_mcp.protocols.items import Item, ItemType, Zone, parse_ref
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.sightings import Readership
@@ -134,7 +134,9 @@ class DebateTool:
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
         attention, seq = await self._board.attention(caller.agent, name)
-        backed = f" and {', '.join(map(word, item.supporters[:5]))} back it" if item.supporters else ""
+        backed = f", backed by {', '.join(map(word, item.supporters[:5]))}" if item.supporters else ""
+        if item.zone is Zone.ARCHIVE:
+            backed += f', archived (query_archive(text="{item.id}", restore=true) brings it back)'
         text = {
             "watch": f"you watch {item.id}: it stays on the board until you "
             f'debate(op="acknowledge", id="{item.id}")',

@@ -58,6 +58,7 @@ class Sections:
         work = self._of(public, *map(str, _WORK))
         settled = self._take(self._settled({item.number for item in work}))
         work_gone = self._of(gone, *map(str, _WORK))
+        guesses_gone = self._of(gone, "HYPOTHESIS")
         self.listed = [
             Section("waits for you:", duties, 0.45, 0.60, urgent=True),
             Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
@@ -65,7 +66,7 @@ class Sections:
             Section("settled:", settled, 0.04, 0.08),
             self._section("decisions, answers, plans", work, 0.16, 0.36, work_gone),
             self._section("summaries", self._of(public, "SUMMARY"), 0.05, 0.15),
-            self._section("hypotheses", self._of(public, "HYPOTHESIS"), 0.06, 0.20),
+            self._section("hypotheses", self._of(public, "HYPOTHESIS"), 0.06, 0.20, guesses_gone),
             self._section("facts, results", self._of(public, "FACT", "RESULT"), 0.10, 0.50),
             self._section("replies, critiques", self._of(public, "REPLY", "CRITIQUE"), 0.03, 0.15),
             self._section("logs", self._of(public, "LOG"), 0.02, 0.10),

@@ -44,8 +44,8 @@ _OPEN_WORK = (
 )
 _WORK = frozenset({ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN})
 _FORMERS = 20
-_UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
-"""Types of unfinished work that a view names even from the archive."""
+_UNFINISHED = json.dumps([*_OPEN_WORK[:-1], ItemType.HYPOTHESIS])
+"""Types of unfinished work, and of claims that stand, that a view names even from the archive."""
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
