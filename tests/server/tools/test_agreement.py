@@ -182,7 +182,10 @@ async def test_whoever_waits_for_an_agreed_decision_hears_how_its_problem_is_clo
     await cleo.do("debate", op="agree", id="D-2")
     for agent in (ada, ben):
         told = (await agent.say("wait", seconds=0)).splitlines()
-        assert any(line.endswith(f"agreement.reached D-2 by cleo: agreed by cleo; {CLOSES}") for line in told)
+        assert any(
+            line.endswith(f"agreement.reached D-2 by cleo: agreed by cleo, nobody is missing; {CLOSES}")
+            for line in told
+        )
     assert (await ada.item("B-1"))["status"] == "ACTIVE"
 
 
