@@ -149,18 +149,20 @@ async def test_who_concedes_for_anothers_claim_has_not_reworded_its_own(board: A
     done = await alice.do("debate", op="concede", id="F-1", to=rival["id"], reason="bob measured it")
     assert (done["outcome"], done["gave_way_to"]) == ("falls", rival["id"])
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
-    assert said[0] == f"F-1 falls: conceded by alice in favour of {rival['id']} of bob: bob measured it"
+    assert said[0] == f"F-1 gives way: conceded by alice in favour of {rival['id']} of bob: bob measured it"
     assert f"INVALIDATED (conceded in favour of {rival['id']}) by alice" in await carol.say(
         "query", status="INVALIDATED"
     )
     settled = next(line for line in (await carol.say("read")).splitlines() if line.startswith("F-1"))
-    assert settled.startswith(f"F-1 by alice falls, conceded by alice in favour of {rival['id']} of bob 0s")
+    assert settled.startswith(
+        f"F-1 by alice gives way, conceded by alice in favour of {rival['id']} of bob 0s"
+    )
     item = await carol.item("F-1")
     assert (item["outcome"], item["gave_way_to"]) == ("falls", rival["id"])
     told = await carol.say("read", since=start)
     assert "amended" not in told
     closed = next(line for line in told.splitlines() if "debate.closed" in line)
-    assert closed.endswith(f'falls, conceded in favour of {rival["id"]} ("bob measured it")')
+    assert closed.endswith(f'gives way, conceded in favour of {rival["id"]} ("bob measured it")')
 
 
 async def test_what_replaced_a_fallen_item_leads_on_to_what_replaced_that(board: Any) -> None:
@@ -183,8 +185,8 @@ async def test_what_replaced_a_fallen_item_leads_on_to_what_replaced_that(board:
     await carol.do("debate", op="concede", id="H-7", to="H-8")
     said = (await bob.say("debate", op="status", id="H-5")).splitlines()
     told = "conceded by alice in favour of H-7 of carol, then replaced by H-8"
-    assert said[0] == f"H-5 falls: {told}"
-    assert f"H-5 by alice falls, {told} 0s" in await bob.say("read")
+    assert said[0] == f"H-5 gives way: {told}"
+    assert f"H-5 by alice gives way, {told} 0s" in await bob.say("read")
 
 
 async def test_who_gives_way_to_a_twin_is_not_told_of_as_refuted(board: Any) -> None:
@@ -195,11 +197,11 @@ async def test_who_gives_way_to_a_twin_is_not_told_of_as_refuted(board: Any) -> 
     await ben.post("It was the locks of the migration.", "HYPOTHESIS")
     await ben.do("debate", op="concede", id="H-3", to="H-2", reason='ana was "first"')
     view = await cleo.say("read")
-    assert "\nsettled: H-3 falls, conceded in favour of H-2\n" in view
+    assert "\nsettled: H-3 gives way, conceded in favour of H-2\n" in view
     assert "debates opened" not in view, "nobody but its author had a word"
     told = (await cleo.say("read", since=1)).splitlines()
     assert told[3:-1] == [
-        "6 debate.closed H-3 by ben: falls, conceded in favour of H-2 (\"ana was 'first'\")"
+        "6 debate.closed H-3 by ben: gives way, conceded in favour of H-2 (\"ana was 'first'\")"
     ]
     whole = (await cleo.say("read", ids=["H-3"])).splitlines()
     assert whole[0].endswith("INVALIDATED")

@@ -224,11 +224,14 @@ def test_reports_of_one_author_that_differ_in_figures_share_a_line(make_item: Ma
     shown = view(snapshot(*mine, others))
     assert (
         line_of(shown, "F-7")
-        == "F-7 by bob 2m, newer F-9 (before it F-6 F-5 F-4 +3): run 7: 49 of 200 failed"
+        == "F-7 by bob 2m, older than F-9 (before it F-6 F-5 F-4 +3): run 7: 49 of 200 failed"
     )
     newest = "F-9 by eve 0s, newest of 8 alike: run 9: 1 of 200 failed"
     assert line_of(shown, "F-9") == newest, "nobody's report hides another's"
     assert (shown.stubs, shown.hidden) == (("F-6", "F-5", "F-4"), 3)
+    assert '\n3 facts more, each older than one alike above: query(type="FACT")' in shown.text
+    other = make_item(10, "The door is open.", author="bob", importance=1)
+    assert "each older" not in view(snapshot(*mine, others, other), budget=120).text
 
 
 def test_a_question_that_names_the_reader_waits_for_it_with_the_call(make_item: Make) -> None:

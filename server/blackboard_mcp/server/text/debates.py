@@ -146,7 +146,8 @@ def verdict(debate: Debate, id_: str, items: Mapping[int, Item]) -> str:
     if debate.conceded and debate.outcome == Outcome.FALLS:
         to = items.get(debate.gave_way_to)
         for_ = "" if to is None else favour(to.id, to.author, then)
-        return f"{id_} falls: conceded by {word(str(debate.closed_by))}{for_}"
+        ends = "gives way" if for_ else "falls"
+        return f"{id_} {ends}: conceded by {word(str(debate.closed_by))}{for_}"
     return f"{id_} {_becomes(debate.outcome, debate.gave_way_to, items, then)}"
 
 
@@ -156,7 +157,7 @@ def _becomes(outcome: str, to: int, items: Mapping[int, Item], then: str = "") -
 
 
 def concession(event: Event) -> str:
-    """Returns how the event tells of a concession: `falls, conceded in favour of H-2`; empty for other events."""
+    """Returns how an event tells of a concession: `gives way, conceded in favour of H-2`; empty for other events."""
     said = event.data
     if event.event is not EventType.DEBATE_CLOSED or not str(said.get("reason", "")).startswith(CONCEDED):
         return ""
@@ -164,7 +165,7 @@ def concession(event: Event) -> str:
     return (
         f"amended to {to}, conceded"
         if said.get("outcome") == Outcome.AMENDED
-        else f"falls, conceded{favour(to)}"
+        else f"{'gives way' if to else 'falls'}, conceded{favour(to)}"
     )
 
 

@@ -296,9 +296,11 @@ class Renderer:
         if self._cites:
             _explain_quotes(lines, law_ends)
         levels = self._levels()
-        absent = Counter(item.type for item in self._working if item.number not in levels)
+        unnamed = [item for item in self._working if item.number not in levels]
+        absent = Counter(item.type for item in unnamed)
         hidden = self._standing.snapshot.hidden + absent.total()
-        lines += self._tail(levels, hidden, absent)
+        outdone = not self._standing.snapshot.hidden and self._sections.have_newer(unnamed, levels)
+        lines += self._tail(levels, hidden, absent, outdone=outdone)
         text = "\n".join(lines)
 
         def ids(wanted: int) -> tuple[str, ...]:
@@ -324,9 +326,11 @@ class Renderer:
             levels.setdefault(item.number, STUB)
         return levels
 
-    def _tail(self, levels: dict[int, int], hidden: int, absent: Counter[ItemType]) -> list[str]:
+    def _tail(
+        self, levels: dict[int, int], hidden: int, absent: Counter[ItemType], *, outdone: bool
+    ) -> list[str]:
         """Returns a line on how many items are not shown, by type, and the calls that read them; empty where
-        all is shown.
+        all is shown. `outdone` says that each of them has a newer one alike that is shown.
         """
         if not levels and not hidden and not self._standing.items and not self._tasks:
             return ['Nothing posted yet. Begin: post(type="PROBLEM", text="…"); then wait() for others.']
@@ -337,7 +341,8 @@ class Renderer:
             if not kinds:
                 parts.append(f"{hidden} more: query(limit=20)")
             elif absent[kinds[0]] == hidden:
-                parts.append(f'{told} more: query(type="{kinds[0]}")')
+                older = ", each older than one alike above" if outdone else ""
+                parts.append(f'{told} more{older}: query(type="{kinds[0]}")')
             else:
                 rest = "" if sum(absent[kind] for kind in kinds) == hidden else " …"
                 parts.append(f'{hidden} more ({told}{rest}): query(type="{kinds[0]}")')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
@@ -103,6 +103,18 @@ class Sections:
         versions = _VERSIONS if any(line.item.version > 1 for line in lines) else ""
         return Section(f"{heading}{versions}:", lines, floor, ceiling)
 
+    def have_newer(self, items: Iterable[Item], shown: Collection[int]) -> bool:
+        """Tells whether for each of these reports a newer one alike is among the numbers `shown`."""
+        newest: dict[tuple[str, str], int] = {}
+        for number in shown:
+            if (item := self._standing.items.get(number)) is not None:
+                pattern = self._standing.pattern(item)
+                newest[pattern] = max(number, newest.get(pattern, 0))
+        return all(
+            item.type in _ALIKE and newest.get(self._standing.pattern(item), 0) > item.number
+            for item in items
+        )
+
     # Lines
 
     def _line(
@@ -152,9 +164,9 @@ class Sections:
             lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
         older = listed([i.id for i in alike], " ", _NAMED)
         if newer is not None:
-            lead += f", newer {newer.id}{f' (before it {older})' if older else ''}"
+            lead += f", older than {newer.id}{f' (before it {older})' if older else ''}"
         elif many > 1:
-            lead += f", newest of {many} alike{f' ({older})' if older else ''}"
+            lead += f", newest of {many} alike{f' (older: {older})' if older else ''}"
         debate = standing.ended.get(item.number)
         return lead if debate is None else f"{lead}, {self._verdict(item, debate)}"
 
@@ -225,6 +237,7 @@ class Sections:
         by = name(debate.closed_by or "", self._standing.agent)
         if debate.conceded:
             how = f"conceded by {by}{favour(item.gave_way_to, author, successor(item)) if conceded else ''}"
+            outcome = "gives way" if conceded and item.gave_way_to else outcome
         elif debate.state in _ENDED:
             return f"{outcome}, {_ENDED[debate.state]} {age}"
         else:
@@ -234,7 +247,7 @@ class Sections:
         why = f" ({in_quotes(clip(debate.grounds, _REASON))})" if debate.grounds not in ("", plain) else ""
         there = self._standing.items
         answers = [there[number].id for _, number in debate.answers if number in there]
-        see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome.startswith("falls") else ""
+        see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome != str(Outcome.STANDS) else ""
         return f"{outcome}, {how} {age}{why}{see}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
