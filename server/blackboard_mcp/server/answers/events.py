@@ -116,7 +116,7 @@ def _changes(said: dict[str, Any]) -> list[str]:
         else:
             told.append(str(name))
     if edges := said.get("edges"):
-        told.append(f"edges {_listed(edges)}")
+        told.append(f"edges added: {_listed(edges)}")
     return told
 
 

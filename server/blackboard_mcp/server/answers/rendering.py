@@ -523,7 +523,8 @@ class Rendering:
             words.append(f"{event.item}@{event.version}" if (event.version or 1) > 1 else event.item)
         if event.key is not None:
             words.append(event.key)
-        words.append(f"by {event.agent}")
+        if event.event is not EventType.ITEM_DOUBTED:  # which is the board's, whoever caused it
+            words.append(f"by {event.agent}")
         said = plainly(event)
         if said is None:
             facts = {k: v for k, v in event.data.items() if k not in _LISTED_APART and v != []}
