@@ -139,7 +139,7 @@ class UnseenTests:
         note = await at.post("alice", "mine", private=True)
         await at.post("alice", "not so", "CRITIQUE", critiques=note, private=True)
         told = await at.store.awaited(at.board, "carol", 8)
-        assert [(agent, owed.id, owed.duty) for agent, owed in told] == [("alice", critique.id, "answer")]
+        assert [(agent, owed.id, owed.duty) for agent, owed in told] == [("alice", critique.id, "respond")]
         assert await at.store.awaited(at.board, "alice", 8) == ()
         await at.post("alice", "because", "REPLY", replies_to=critique)
         told = await at.store.awaited(at.board, "alice", 8)
