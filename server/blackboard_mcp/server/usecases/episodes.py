@@ -30,7 +30,10 @@ _LULL: Final = 0.1
 _PAGE: Final = 500
 _TAG: Final = PANEL + EPISODIC
 _ENDS: Final = frozenset(
-    {EventType.DEBATE_CLOSED, EventType.RUN_FINISHED, EventType.RUN_STOPPED, EventType.CLAIM_VERIFIED}
+    {
+        *(EventType.DEBATE_CLOSED, EventType.RUN_FINISHED, EventType.RUN_STOPPED),
+        *(EventType.CLAIM_VERIFIED, EventType.PLAN_CANCELLED),
+    }
 )
 _CALLS: Final = ("freed", "review")
 """Data of events that call for something to be done, which is over when the episode is read."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import MAX_TAGS, Draft
+from blackboard_mcp.protocols.names import alike
 from blackboard_mcp.protocols.panels import (
     EPISODIC,
     PANEL,
@@ -19,6 +21,7 @@ from blackboard_mcp.protocols.panels import (
     writers_of,
 )
 from blackboard_mcp.protocols.read_rules import EVERYBODY, ROLE, reads
+from blackboard_mcp.protocols.transactions import Name, NameKind
 
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.principals import principals
@@ -33,7 +36,13 @@ def placed(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[Draft]:
         Refused: the agent does not write this panel.
     """
     told = [tag.removeprefix(PANEL) for tag in draft.tags or () if tag.startswith(PANEL)]
-    stands = "" if row is None else panel_of(row.tag_list())
+    for tag in draft.tags or ():
+        if _looks_like_one(tag):
+            raise InvalidInput(
+                f"The tag '{tag[:40]}' looks like one of a panel, and those begin with '{PANEL}'. Nothing was changed; "
+                "write it so, or another tag."
+            )
+    stands = "" if row is None else (yield from _where(ledger.no, row))
     if not told and not stands:
         return draft
     panels = panels_of(ledger.board.config.panels)
@@ -53,15 +62,61 @@ def placed(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[Draft]:
         )
     if named in panels:
         yield from _admit(ledger, panels[named])
-    if draft.tags is None:
+        if row is not None and not stands and row.author != ledger.agent and not ledger.steward:
+            raise Refused(
+                f"{row.id} is {row.author}'s: its author and stewards alone move it into a panel. Nothing was changed; "
+                "post an item of your own there."
+            )
+    if draft.tags is None and (row is None or not row.deleted):
         return draft
-    others = tuple(tag for tag in draft.tags if not tag.startswith(PANEL))
+    others = tuple(tag for tag in draft.tags or () if not tag.startswith(PANEL))
     tags = others if named == WORKING else (PANEL + named, *others)
     if len(tags) > MAX_TAGS:
         raise InvalidInput(
             f"An item has at most {MAX_TAGS} tags, and the first is its panel's. Nothing was changed."
         )
     return replace(draft, tags=tags)
+
+
+def check_replacing(ledger: Ledger, row: ItemRow) -> Steps[None]:
+    """Checks that the agent, who replaces an item of its own, writes the item's panel.
+
+    Raises:
+        Refused: it does not.
+    """
+    panel = panels_of(ledger.board.config.panels).get(panel_of(row.tag_list()))
+    if panel is not None and row.author == ledger.agent:
+        yield from _admit(ledger, panel)
+
+
+def check_names(board: BoardRow, names: Mapping[str, Name]) -> None:
+    """Checks that the board has the panels among the names of what was read.
+
+    Raises:
+        InvalidInput: it has not.
+    """
+    panels = panels_of(board.config.panels)
+    for name in names.values():
+        if name.kind is NameKind.PANEL and name.value not in panels:
+            raise InvalidInput(_unknown(board, name.value, panels))
+
+
+def _where(no: int, row: ItemRow) -> Steps[str]:
+    """Returns the panel of an item; that of a deleted one is where it was before."""
+    if row.deleted:
+        from ..reading.items import at_version  # it needs this module, by way of the states of items
+
+        former = yield from at_version(no, row, row.version - 1)
+        return "" if former is None else panel_of(former.tag_list())
+    return panel_of(row.tag_list())
+
+
+def _looks_like_one(tag: str) -> bool:
+    """Tells whether a tag may be taken for the tag of a panel without being one."""
+    head, colon, _ = tag.partition(":")
+    if not colon or head == PANEL[:-1] or len(head) > 2 * len(PANEL):
+        return False
+    return alike(unicodedata.normalize("NFKC", head).strip(), PANEL[:-1])
 
 
 def may_stand_for(row: ItemRow, draft: Draft) -> bool:

@@ -237,6 +237,9 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
     wanted = {target for _, target in edges}
     targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
     check_letters(draft, targets)
+    for kind, target in edges:
+        if kind is EdgeKind.SUPERSEDES:
+            yield from panels.check_replacing(ledger, targets[target])
     joins = yield from conversations.find(ledger, draft, placed)
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)

@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.visibility import visibility_of
 from ...operation import Write
 from ..debates import calls as debate_calls
 from ..items import duplicates, posting
+from ..items.panels import check_names
 from ..messages import group_turns
 from ..reading.item_states import values
 from . import idempotency as repeating
@@ -40,6 +41,8 @@ def validate(board: str, agent: str, transaction: Transaction, look: int) -> Ste
     names = check_transaction(transaction)
     row = yield from find_board(board)
     no, seq = (0, 0) if row is None else (row.no, row.seq)
+    if row is not None:
+        check_names(row, names)
     moved = Moved()
     yield from hold(no, seq, agent, transaction.reads, names, moved)
     moved.refuse(seq)
@@ -61,6 +64,7 @@ def foresee(now: int, board: str, agent: str, transaction: Transaction, once: On
     row = yield from find_board(board)
     if row is None or (once is not None and (yield from repeating.recall(row, agent, once, now)) is not None):
         return 0
+    check_names(row, names)
     moved = Moved()
     yield from hold(row.no, row.seq, agent, transaction.reads, names, moved)
     yield from _expected(row.no, agent, transaction, moved)
@@ -92,6 +96,7 @@ def transact(
         if kept is not None:
             return (yield from _repeated(ledger, kept, look))
     before = ledger.before
+    check_names(ledger.board, names)
     moved = Moved()
     yield from hold(ledger.no, before, agent, transaction.reads, names, moved, foreseen)
     wrong = yield from _expected(ledger.no, agent, transaction, moved)

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.grants import Grant, under
-from blackboard_mcp.protocols.items import Draft, Status, content_hash
+from blackboard_mcp.protocols.items import Draft, Status, Zone, content_hash
 from blackboard_mcp.protocols.panels import Panel, panels_json
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.transactions import Since, Transaction
@@ -94,6 +94,45 @@ class PanelTests:
         assert plain.tags == ("a",)
         assert (await at.change("alice", plain, tags=("a", "panel:free"))).tags == ("panel:free", "a")
 
+    async def test_a_deleted_entry_keeps_its_panel_and_nobody_else_takes_its_key(self, at: Table) -> None:
+        await self._board(at)
+        with under(acting("bob")):
+            await at.post("bob", "one", key="state", tags=("panel:ops", "x"))
+            await at.delete("bob", "state")
+        with under(acting("carol")), pytest.raises(Refused, match="read-only for carol"):
+            await at.post("carol", "mine", key="state")
+        with under(acting("bob")):
+            assert (await at.post("bob", "again", key="state")).tags == ("panel:ops",)
+            await at.delete("bob", "state")
+            with pytest.raises(InvalidInput, match="stays in its panel"):
+                await at.post("bob", "elsewhere", key="state", tags=("panel:free",))
+            assert (await at.post("bob", "again", key="state", tags=("y",))).tags == ("panel:ops", "y")
+
+    async def test_an_item_goes_into_a_panel_by_its_author_and_leaves_by_writers_alone(
+        self, at: Table
+    ) -> None:
+        await self._board(at)
+        with under(acting("carol")):
+            theirs = await at.post("carol", "hers", key="w")
+        with under(acting("bob")):
+            with pytest.raises(Refused, match="its author and stewards alone move it"):
+                await at.post("bob", "his", key="w", tags=("panel:ops",))
+            held = await at.post("bob", "one", tags=("panel:ops",))
+        await at.change("carol", theirs, tags=("panel:ops",))
+        others = (_PANELS[0], Panel("ops", "", ("carol",)))
+        change = BoardChange(settings={"panels": panels_json(others)})
+        await at.store.change_board(at.board, SYSTEM, change)
+        with under(acting("bob")), pytest.raises(Refused, match="read-only for bob"):
+            await at.post("bob", "two", supersedes=held)
+        assert (await at.item(held)).zone is Zone.WORKING
+
+    async def test_a_tag_that_looks_like_one_of_a_panel_is_none(self, at: Table) -> None:
+        await self._board(at)
+        for wrong in ("Panel:free", "PANEL:free", "panel :free", "p\u0430nel:free", "\uff50anel:free"):
+            with pytest.raises(InvalidInput, match="looks like one of a panel"):
+                await at.post("alice", "one", tags=(wrong,))
+        assert (await at.post("alice", "one", tags=("panels", "pane:l", "x:panel"))).tags
+
     async def test_the_version_is_the_last_event_of_the_panel(self, at: Table) -> None:
         await self._board(at)
         assert set((await self._versions(at)).values()) == {(0, 0)}
@@ -111,6 +150,10 @@ class PanelTests:
                 at.board, "alice", Transaction(reads), config=(await at.standing()).config
             )
         assert moved.value.facts["moved"] == {"$panel:free": second}
+        with pytest.raises(InvalidInput, match="no panel 'nope'"):
+            await at.store.transact(
+                at.board, "alice", Transaction({"$panel:nope": 0}), config=(await at.standing()).config
+            )
         held = Transaction({"$panel:free": second, "$panel:ops": 0})
         await at.store.transact(at.board, "alice", held, config=(await at.standing()).config)
 
