@@ -50,7 +50,7 @@ _BEGINNINGS = (
     r"|closes by \d)\b"
     r"|rules r\d+ \(|proposed, not in force"
     r"|(?:your tasks|ready for you|to confirm|dead ends) \("
-    r"|(?:stays|archived|came|changed|settled|left for room|time ended|agreed to|active before that|done with|waits for"
+    r"|(?:stays|archived|came|changed|settled|left for room|time ended|agreed to|last active|done with|waits for"
     r"|debates opened|archived \(room is made)\b"
     r"[^.]{0,12}:"
     r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|results|notes"

@@ -57,7 +57,7 @@ def beginning(standing: Standing) -> list[str]:
     board = standing.snapshot.board
     state = "" if board.lifecycle is Lifecycle.OPEN else f" ({board.lifecycle})"
     lines = [
-        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}, ages before that · "
+        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}, ages as of then · "
         f"you are {word(standing.agent)}"
     ]
     if board.core.objective:
@@ -106,7 +106,7 @@ def surroundings(standing: Standing) -> str:
         for agent, at in others[:_HERE]
     ]
     parts = [
-        f"active before that: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"
+        f"last active: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"
     ]
     parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:
