@@ -584,3 +584,13 @@ async def test_a_view_leads_on_from_what_fell_and_quotes_what_a_decision_replace
     assert f"{claim['id']} by ada falls, conceded by ada 0s, see {why['id']}: The clock drifts." in lines
     replaced = f'replaces {first["id"]} ("Search moves to the new index: rebuilds take 7 hours.")'
     assert f"{second['id']} by ada 0s, {replaced}: Pilots stay; the rest moves." in lines
+
+
+async def test_who_need_not_judge_any_more_is_told_so_in_nobodys_name(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    claim = await ada.post("The clock drifts.", "HYPOTHESIS")
+    await ben.post("It does not.", "CRITIQUE", edges={"critiques": [claim["id"]]})
+    await ada.do("debate", op="concede", id=claim["id"])
+    told = (await ben.say("wait", seconds=0)).splitlines()
+    said = f"obligation.waived {claim['id']}: ben need not judge it any more (its debate is over)"
+    assert any(line.endswith(said) for line in told)

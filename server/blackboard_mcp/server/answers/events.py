@@ -19,6 +19,7 @@ _TO_DO = {
     "answer": "answer it",
     "agree": "agree to it",
     "confirm": "confirm a decision on it",
+    "acknowledge": "judge it",
 }
 _ENDED = {
     DebateState.CONSENSUS: "by consensus",
@@ -43,7 +44,8 @@ def plainly(event: Event) -> str | None:
             return f"{concession(event) or _end(said)}{taken_back(event)}"
         case EventType.OBLIGATION_WAIVED if "watcher" in said:
             duty = str(said.get("duty", ""))
-            why = f" ({one_line(str(said['reason']))})" if said.get("reason") else ""
+            reason = one_line(str(said.get("reason", "")))
+            why = f" ({'its debate is over' if reason.startswith('debate ') else reason})" if reason else ""
             return f"{word(str(said['watcher']))} need not {_TO_DO.get(duty, f'{duty} it')} any more{why}"
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
             return f"it rests on {_listed(said['rests_on'])}; look whether it still holds"

@@ -91,6 +91,8 @@ _DUTIES = {
 """Words of the footer for duties whose names do not say what to do."""
 _OWED = 3
 """Most items with duties that a footer names."""
+_OF_THE_BOARD = (EventType.ITEM_DOUBTED, EventType.OBLIGATION_WAIVED)
+"""Events that follow from what somebody did and are nobody's act."""
 _OTHERS = {**_DUTIES, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
 """Words for the duties of others."""
 _FAR_SHOWN = 3
@@ -523,7 +525,7 @@ class Rendering:
             words.append(f"{event.item}@{event.version}" if (event.version or 1) > 1 else event.item)
         if event.key is not None:
             words.append(event.key)
-        if event.event is not EventType.ITEM_DOUBTED:  # which is the board's, whoever caused it
+        if event.event not in _OF_THE_BOARD:
             words.append(f"by {event.agent}")
         said = plainly(event)
         if said is None:
