@@ -59,10 +59,10 @@ class DebateTool:
             title="Debate an item",
             description=(
                 "agree: to a DECISION that asks you; or that answers settle a debate, its item stands "
-                "(acknowledge). concede: your item, criticised or not, falls, or gives way `to` another (yours: "
-                "it is amended). withdraw: your CRITIQUE. decide a debate: outcome stands, falls or amended; reason."
-                " confirm: another's. open: without a CRITIQUE. vote: where a quorum closes. status: who is "
-                "missing. watch: id or topic (key:plan:**, tag:db)."
+                "(acknowledge). concede: your item, criticised or not, falls, or gives way `to` another item "
+                "(amended, if that is yours too). withdraw: your CRITIQUE. decide a debate: outcome stands, falls or "
+                "amended; reason. confirm: another's. open: without a CRITIQUE. vote: where a quorum closes. "
+                "status: who is missing. watch: id or topic (key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             quick=True,
