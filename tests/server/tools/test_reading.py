@@ -49,7 +49,9 @@ async def test_a_view_keeps_to_the_budget_it_is_asked_for(board: Any) -> None:
         answer = await alice.do("read", budget=budget)
         assert answer["tokens"] <= budget
         assert answer["hidden"] + len(answer["shown"]) + len(answer["stubs"]) <= 40
-    assert 'facts more, each older than one alike above: query(type="FACT")' in await alice.say("read", budget=300)
+    assert 'facts more, each older than one alike above: query(type="FACT")' in await alice.say(
+        "read", budget=300
+    )
 
 
 async def test_a_budget_too_small_for_the_law_is_refused_with_one_that_is_enough(board: Any) -> None:

@@ -35,8 +35,8 @@ _DEPTH = 4
 """Candidates asked for per wanted hit, because some may be gone or hidden."""
 _LOOKED_INTO_INLINE = 4_000
 """Most characters of hits that are examined on the event loop; more are examined in a thread."""
-_PAGE, _PAGES = 200, 5
-"""Live items that are looked through: the newest, in pages."""
+_PAGE, _PAGES, _PAGES_BESIDE = 200, 5, 2
+"""Live items that are looked through: the newest, in pages; fewer beside a search of the archive."""
 _LIVE = 3
 """Most live items in an answer."""
 _DEEPEST = 1_000
@@ -184,7 +184,7 @@ async def with_live(
     """Returns the result with the items on the board that hold at least half of the words of the query."""
     if not words.text or found.mode == "exact" or held_words("", words.text) is None:
         return found
-    close = await _close(store, board, agent, words)
+    close = await _close(store, board, agent, words, _PAGES_BESIDE)
     return replace(found, live=tuple(item for _, item in close[:_LIVE]))
 
 
@@ -195,19 +195,19 @@ async def search_board(store: BoardStore, board: str, agent: str, words: ItemQue
         return SearchResult(
             page.items, "listing" if not words.text else "lexical", "", {}, 0, zone=Zone.WORKING
         )
-    close = (await _close(store, board, agent, words))[: words.limit]
+    close = (await _close(store, board, agent, words, _PAGES))[: words.limit]
     held = {item.number: count for count, item in close}
     items = tuple(item for _, item in close)
     return SearchResult(items, "lexical", "", {}, 0, held=held, zone=Zone.WORKING)
 
 
 async def _close(
-    store: BoardStore, board: str, agent: str, words: ItemQuery
+    store: BoardStore, board: str, agent: str, words: ItemQuery, pages: int
 ) -> list[tuple[tuple[int, int], Item]]:
     """Returns the live items that hold at least half of the words, and how many of how many; the best first."""
     text, live = words.text or "", list[Item]()
     wanted = replace(words, text=None, zone=Zone.WORKING, limit=_PAGE)
-    for _ in range(_PAGES):
+    for _ in range(pages):
         page = await store.query(board, agent, wanted)
         live += page.items
         if page.cursor is None:
