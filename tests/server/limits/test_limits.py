@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.limits.concurrency import Counted
 from blackboard_mcp.server.limits.limits import Limits, limits_of
+from blackboard_mcp.server.mcp import tools
 from blackboard_mcp.server.settings.server import load
+from patience import PATIENCE
 
 
 def test_every_default_is_a_value_that_may_be_said() -> None:
@@ -62,3 +66,24 @@ def test_who_has_nothing_open_is_forgotten() -> None:
     counted.leave("b")
     counted.leave("c")
     assert (counted.open, len(counted), counted.of("a")) == (0, 0, 0)
+
+
+async def test_a_refused_call_is_answered_late_while_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "REFUSED_SECONDS", 3_600.0)
+    given = {"limits": Limits(lull_seconds=0, waits_per_principal=1)}
+    async with boards.open_boards(tmp_path, boards.MODERN, **given) as there:
+        ada, ben = await there.join("ada", "ben")
+        await ben.post("a finding")
+        await ada.do("wait", seconds=0)
+        waits = [asyncio.create_task(ada.call("wait", seconds=20)) for _ in range(2)]
+        async with asyncio.timeout(PATIENCE):
+            while not any(call.done() for call in waits):
+                await ben.post("another finding", "LOG")
+        for _ in range(20):
+            await ben.post("another finding", "LOG")
+        (answered,) = (call for call in waits if call.done())
+        assert not answered.result().is_error
+        for call in waits:
+            call.cancel()

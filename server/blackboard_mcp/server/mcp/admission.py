@@ -6,6 +6,7 @@ next to nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -22,6 +23,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 T = TypeVar("T")
 
 RETRY_SECONDS: Final = 1.0
+REFUSED_SECONDS: Final = 0.5
+"""Seconds that the answer to a refused call is held back: who calls again at once shall not spend others' time."""
 # Methods that the middleware lets pass. Tool calls are admitted in `tools.py`, where errors become results; the hub
 # counts streams; the others have no caller yet, or cost nothing.
 _ELSEWHERE: Final = frozenset(
@@ -95,6 +98,7 @@ class Admission:
             with self.of_call(caller, waits=False):
                 return await self.in_turn(caller, kind, lambda: call_next(ctx))
         except RateLimited as exc:
+            await asyncio.sleep(REFUSED_SECONDS)
             raise protocol_error(exc) from None
 
 

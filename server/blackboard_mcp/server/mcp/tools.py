@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
 from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.answers.assurance import to_reader
 from blackboard_mcp.server.input.arguments import compact_schema
-from blackboard_mcp.server.mcp.admission import Admission
+from blackboard_mcp.server.mcp.admission import REFUSED_SECONDS, Admission
 from blackboard_mcp.server.mcp.answer_size import fitted
 from blackboard_mcp.server.mcp.callers import Callers
 from blackboard_mcp.server.mcp.errors import error_result, internal_error, sendable
@@ -151,6 +151,7 @@ class ServedTools:
         except MCPError:
             raise
         except RateLimited as exc:  # a refusal must cost next to nothing: no footer
+            await asyncio.sleep(REFUSED_SECONDS)
             told = _told(tool, arguments, exc)
             return error_result(exc.code, told, exc.facts, structured=caller.structured)
         except BlackboardError as exc:
