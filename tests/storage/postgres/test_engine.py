@@ -372,6 +372,26 @@ async def test_eight_that_start_at_once_on_no_schema_all_succeed() -> None:
         await asyncio.gather(*(one.close() for one in stores))
 
 
+async def test_tables_that_another_process_is_making_are_not_taken_for_those_of_another_program() -> None:
+    server = postgres_server.server()
+    making = await asyncpg.connect(server.address)
+    try:
+        await making.execute("CREATE SCHEMA half; CREATE TABLE half.item (n int)")
+        await making.execute("SELECT pg_advisory_lock(hashtextextended('blackboard-mcp half', 0))")
+        opening = asyncio.create_task(open_postgres_store(f"{server.address}?schema=half"))
+        async with asyncio.timeout(60):
+            while not await making.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            ):
+                assert not opening.done(), opening
+                await asyncio.sleep(0.01)
+        await making.execute("DROP SCHEMA half CASCADE")
+    finally:
+        await making.close()
+    store = await opening
+    await store.close()
+
+
 async def test_a_new_schema_is_counted_after_its_first_commits() -> None:
     server = postgres_server.server()
     store = await open_postgres_store(f"{server.address}?schema=counted")

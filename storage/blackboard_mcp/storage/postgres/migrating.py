@@ -88,9 +88,9 @@ async def migrate(session: Session, address: Address) -> Dialect:
     schema, to = address.schema, newest()
     await session.execute(session.begin())
     try:
-        if (there := await version(session, schema)) < to:
+        if (there := await _made(session, schema)) < to:
             await session.fetch(_LOCK, [schema])
-            # Checked again under the lock: another process may have migrated it already.
+            # Judged under the lock only: before it, another process may make the tables between two statements.
             if (there := await version(session, schema)) < to:
                 await session.execute("".join(script(there, to, schema)))
                 if there:
@@ -125,14 +125,26 @@ def too_new(version: int, known: int) -> StoreTooNew:
 
 
 async def version(session: Session, schema: str) -> int:
-    """Returns the schema's version; 0 if there is nothing in it."""
-    if (await session.fetch(_VERSION, [schema]))[0][0][0]:
-        return int((await session.fetch(f"SELECT schema FROM {schema}.installation"))[0][0][0])  # noqa: S608 - a checked name
-    if (await session.fetch(_TABLES, [schema]))[0][0][0]:
+    """Returns the schema's version; 0 if there is nothing in it.
+
+    Raises:
+        StoreDamaged: the schema has tables of something else.
+    """
+    # In this order: tables that are made between the two statements are not taken for somebody else's.
+    has_tables = (await session.fetch(_TABLES, [schema]))[0][0][0]
+    there = await _made(session, schema)
+    if has_tables and not there:
         raise StoreDamaged(
             f"The schema {schema} has tables of another program. Nothing was changed; name another with ?schema=…"
         )
-    return 0
+    return there
+
+
+async def _made(session: Session, schema: str) -> int:
+    """Returns the schema's version; 0 if the product has no tables there."""
+    if not (await session.fetch(_VERSION, [schema]))[0][0][0]:
+        return 0
+    return int((await session.fetch(f"SELECT schema FROM {schema}.installation"))[0][0][0])  # noqa: S608 - a checked name
 
 
 _DIALECTS: Final[dict[int, Dialect]] = {}
