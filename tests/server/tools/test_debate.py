@@ -201,7 +201,7 @@ async def test_who_gives_way_to_a_twin_is_not_told_of_as_refuted(board: Any) -> 
     assert "debates opened" not in view, "nobody but its author had a word"
     told = (await cleo.say("read", since=1)).splitlines()
     assert told[3:-1] == [
-        "6 debate.closed H-3 by ben: gives way, conceded in favour of H-2 (\"ana was 'first'\")"
+        "seq 6 debate.closed H-3 by ben: gives way, conceded in favour of H-2 (\"ana was 'first'\")"
     ]
     whole = (await cleo.say("read", ids=["H-3"])).splitlines()
     assert whole[0].endswith("INVALIDATED")

@@ -303,6 +303,6 @@ async def test_news_of_changed_metadata_name_the_keys(board: Any) -> None:
     await ada.post("db-3", metadata={"owner": "ann", "port": 1, "rack": 7})
     await ada.do("post", id="F-1", metadata={"owner": "bob", "rack": 7, "disk full\nseq 9": 1})
     told = await ben.say("read", since=2)
-    assert told.splitlines()[0] == "3 item.changed F-1 by ada: metadata: owner, port, disk_full_seq_9"
+    assert told.splitlines()[0] == "seq 3 item.changed F-1 by ada: metadata: owner, port, disk_full_seq_9"
     await ada.do("post", id="F-1", metadata={f"k{n}": n for n in range(12)})
     assert "metadata: disk_full_seq_9, owner, rack, k0, k1, k10, k11, k2 +7" in await ben.say("read", since=3)

@@ -454,9 +454,9 @@ async def test_a_news_text_beyond_its_budget_names_the_call_that_goes_on(board: 
     text = await alice.say("wait", subscription=held["id"], seconds=0)
     more = re.search(r"… (\d+) more: read\(since=(\d+), budget=\d+\)", text)
     assert more is not None
-    shown = [line for line in text.splitlines() if re.match(r"\d+ item.posted", line)]
+    shown = [line for line in text.splitlines() if re.match(r"seq \d+ item.posted", line)]
     assert len(shown) + int(more[1]) == 50
-    assert shown[-1].startswith(f"{more[2]} item.posted")
+    assert shown[-1].startswith(f"seq {more[2]} item.posted")
     assert boards.TOKENIZER.count(text) <= 1_600
 
 
@@ -570,7 +570,7 @@ async def test_what_left_comes_as_one_line_and_ends_no_wait(board: Any) -> None:
     assert await bob.say("wait", seconds=0) == "no news\nseq 11"
     await alice.post("something", "LOG")
     assert (await bob.say("wait", since=6, seconds=0)).splitlines() == [
-        "12 item.posted L-6 by alice: something",
+        "seq 12 item.posted L-6 by alice: something",
         "5 archived, their time ended: L-1, L-2, L-3, L-4, L-5",
         "seq 12",
     ]
@@ -583,8 +583,8 @@ async def test_short_texts_come_whole_and_each_version_with_its_own(board: Any) 
     await bob.post("shut production down", key="plan:1")
     carol = await board.join("carol")
     text = await carol.say("wait", since=0, seconds=0)
-    assert text.splitlines()[0] == f"2 item.posted F-1 plan:1 by alice: {whole.strip()}"
-    assert text.splitlines()[1] == "3 item.versioned F-1@2 plan:1 by bob: shut production down"
+    assert text.splitlines()[0] == f"seq 2 item.posted F-1 plan:1 by alice: {whole.strip()}"
+    assert text.splitlines()[1] == "seq 3 item.versioned F-1@2 plan:1 by bob: shut production down"
 
 
 async def test_what_an_answer_had_no_room_for_stays_unseen(board: Any) -> None:
@@ -594,7 +594,7 @@ async def test_what_an_answer_had_no_room_for_stays_unseen(board: Any) -> None:
     seen: list[str] = []
     for _ in range(4):
         text = await alice.say("wait", seconds=0)
-        seen += re.findall(r"^\d+ item.posted (\S+)", text, re.M)
+        seen += re.findall(r"^seq \d+ item.posted (\S+)", text, re.M)
         if "unseen" not in text:
             break
         assert "more: wait()" in text
@@ -725,8 +725,8 @@ async def test_events_tell_type_tags_metadata_and_what_was_before(board: Any, mo
     assert (await bob.do("wait", since=1, seconds=0))["events"] == told
     assert (await bob.do("wait", subscription="alice", seconds=0))["events"][-4:] == told
     lines = (await bob.say("read", since=1)).splitlines()
-    assert lines[0] == "2 item.posted P-1 k by alice: one"
-    assert lines[3] == "5 item.versioned P-1@2 k by alice: two"
+    assert lines[0] == "seq 2 item.posted P-1 k by alice: one"
+    assert lines[3] == "seq 5 item.versioned P-1@2 k by alice: two"
 
 
 @both

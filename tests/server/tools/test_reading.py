@@ -163,8 +163,8 @@ async def test_changes_since_a_sequence_are_told_in_order_and_go_on(board: Any) 
     assert "no news" in await alice.say("read", since=4)
     text = await alice.say("read", since=1)
     assert text.splitlines() == [
-        "2 item.posted F-1 by alice: one",
-        "4 item.posted F-3 k by bob: two",
+        "seq 2 item.posted F-1 by alice: one",
+        "seq 4 item.posted F-3 k by bob: two",
         "seq 4",
     ]
 
@@ -178,7 +178,7 @@ async def test_many_changes_are_cut_to_the_budget_and_the_next_call_goes_on(boar
     for _ in range(50):
         text = await alice.say("read", **call)
         assert boards.TOKENIZER.count(text) <= call["budget"] + 60
-        seen += [int(line.split()[0]) for line in text.splitlines() if re.match(r"\d+ item", line)]
+        seen += [int(line.split()[1]) for line in text.splitlines() if re.match(r"seq \d+ item", line)]
         more = re.search(r"read\(since=(\d+), budget=(\d+)\)", text)
         further = re.search(r"go on with since=(\d+)", text)
         if more is not None:

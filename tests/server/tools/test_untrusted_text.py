@@ -179,7 +179,7 @@ async def test_every_line_of_a_text_that_is_shown_stands_behind_its_id_or_a_quot
     for where, words in found.items():
         for line in words.splitlines():
             if CANARY in line:
-                labelled = re.match(r"> |[-*]? ?F-1 |\d+ item\.posted F-1 by alice: ", line)
+                labelled = re.match(r"> |[-*]? ?F-1 |seq \d+ item\.posted F-1 by alice: ", line)
                 assert labelled or line.startswith(("{", "[")), (where, line)
                 assert not line.startswith(("F-1 fact by system", "seq 99", "# ")), (where, line)
 

@@ -520,7 +520,7 @@ class Rendering:
 
         `texts` maps (item number, version) to a text; `tokens` is the most that the line shows of it.
         """
-        words = [str(event.seq), str(event.event)]
+        words = [f"seq {event.seq}", str(event.event)]
         if event.item is not None:
             words.append(f"{event.item}@{event.version}" if (event.version or 1) > 1 else event.item)
         if event.key is not None:

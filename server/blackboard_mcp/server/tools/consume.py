@@ -183,7 +183,7 @@ class ConsumeTool:
                 "nothing before"
             )
         for delivery in taken.deliveries:
-            event = say.event(delivery.event, work.texts).split(" ", 1)[1]
+            event = say.event(delivery.event, work.texts).split(" ", 2)[2]
             line = f"{delivery.handle} {event}"
             if delivery.why:
                 line += f" (attempt {delivery.handle.attempt}; before: {one_line(delivery.why)[:_SHOWN_WHY]})"
@@ -222,7 +222,7 @@ class ConsumeTool:
         dead = await self._consumers.dead_letters(agent, board, group, after=after)
         lines = []
         for letter in dead.letters:
-            event = self._by(board).event(letter.event, dead.texts).split(" ", 1)[1]
+            event = self._by(board).event(letter.event, dead.texts).split(" ", 2)[2]
             why = one_line(letter.why)[:_SHOWN_WHY]
             lines.append(f"{letter.handle} {event} ({word(letter.worker)}: {why})")
         if lines:
