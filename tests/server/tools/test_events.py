@@ -675,7 +675,7 @@ async def test_who_waits_alone_is_told_so(board: Any) -> None:
     alice = await board.join("alice")
     await alice.post("a finding")
     text = await alice.say("wait", seconds=0.01)
-    assert text.splitlines()[0] == "no news; nobody else has been here yet"
+    assert text.splitlines()[0] == "no news; nobody else has written anything yet"
 
 
 async def test_a_wait_without_news_says_whom_something_waits_for(board: Any) -> None:

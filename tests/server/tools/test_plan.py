@@ -248,6 +248,7 @@ async def test_what_does_not_go_together_is_refused_by_name(board: Any, mode: st
     before = await board.seq()
     for tool, said, word in (
         ("claim", {"text": "done it"}, 'op="done"'),
+        ("claim", {"lease": 60}, "how long it is yours: lease_seconds"),
         ("claim", {"op": "done", "ok": True}, "not ok"),
         ("claim", {"op": "verify", "text": "x"}, "needs the id"),
         ("claim", {"op": "done", "text": "x"}, "You hold no task"),

@@ -491,6 +491,8 @@ def _check_together(op: Op, given: dict[str, Any]) -> None:
         if op == "take":
             ops = _listed([other for other in _GO_WITH if set(wrong) <= _GO_WITH[other]])
             hint = f" Say what you mean by it: op={ops}." if ops else ""
+            if "lease" in wrong:
+                hint += " lease is the number that taking a task answers with; how long it is yours: lease_seconds=…"
         raise InvalidInput(
             f"{what} takes {takes}, and not {', '.join(map(one_line, wrong))}. Nothing was changed.{hint}"
         )
