@@ -506,7 +506,11 @@ class Rendering:
         if not lines:
             lines.append(f"no news but {_apart(apart)}" if apart else "no news")
             if others is not None:
-                seen = f"{self.last_seen(others, others)} ago" if others else "nobody else has written anything yet"
+                seen = (
+                    f"{self.last_seen(others, others)} ago"
+                    if others
+                    else "nobody else has written anything yet"
+                )
                 lines[0] += f"; {seen}{_waiting(awaited)}"
         elif apart:
             lines.append(_apart(apart))

@@ -105,7 +105,11 @@ def surroundings(standing: Standing) -> str:
         f"{word(agent)}{_role(snapshot.roles.get(agent, ''))} {relative_age(at, standing.now)}"
         for agent, at in others[:_HERE]
     ]
-    parts = [f"last active: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else has written anything yet"]
+    parts = [
+        f"last active: {', '.join(named)}{more(others, _HERE)}"
+        if named
+        else "nobody else has written anything yet"
+    ]
     parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:
         parts.append(_archive(standing))
