@@ -193,6 +193,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.PLAN_CANCELLED: ("A task was cancelled.", "task, title, why"),
     EventType.PLAN_TRIGGERED: ("The trigger of a task held.", "task, title, trigger"),
+    EventType.PLAN_BUDGET: (
+        "A steward set the budget of the agenda.",
+        "budget (steps, tokens, cost, seconds), was, used",
+    ),
     EventType.STAGE_DEFINED: (
         "A stage or milestone was defined.",
         "stage, title, kind (stage, milestone), parent, entry, exit",
@@ -222,11 +226,11 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.CLAIM_LAPSED: ("The lease of a task or reservation ended.", "task, lease, holder"),
     EventType.CLAIM_DONE: (
         "A task was done.",
-        "task, title, lease, result (id), review, late, why, freed (ids of tasks)",
+        "task, title, lease, result (id), review, late, why, freed (ids of tasks), tokens, cost",
     ),
     EventType.CLAIM_FAILED: (
         "An attempt at a task failed.",
-        "task, title, lease, note, state, left (attempts)",
+        "task, title, lease, note, state, left (attempts), tokens, cost",
     ),
     EventType.CLAIM_VERIFIED: (
         "Another agent confirmed that a task is done.",
@@ -252,7 +256,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.RUN_UNKNOWN_AGENT: ("A decision named an agent that is not eligible.", "run, agent, eligible"),
     EventType.RUN_OPENED: ("A sealed round opened.", "run, round, items (ids), alone (how many lines)"),
     EventType.RUN_STALLED: ("Rounds changed nothing.", "run, stalls, resets, then"),
-    EventType.BUDGET_BLOCKED: ("A run's budget is spent; nothing was run.", "run, which, spent, budget"),
+    EventType.BUDGET_BLOCKED: (
+        "The budget of a run is spent, or that of the agenda keeps back a task; nothing was run.",
+        "run or task and title, which, spent",
+    ),
     EventType.RUN_SETTLED: ("A run has no more rounds; its decider answers.", "run, reason"),
     EventType.RUN_STOPPED: ("A run ended without an answer.", "run, reason, partial (id)"),
     EventType.RUN_FINISHED: ("A run has its answer.", "run, answer (id), cites, source, unresolved"),
@@ -355,10 +362,13 @@ ARGUMENTS: dict[str, str] = {
     "`output` keys here to ids or keys there), "
     "`priority` 1 to 5 (5 goes first, 3 unless given), "
     "`verify` (`true` or `agent`: another agent confirms it; `owner`: an agent of another owner), `retries` (2), "
-    "`paths` that whoever takes it reserves, `trigger` (a condition that must hold first), `stage` (`G-2`) and "
+    "`paths` that whoever takes it reserves, `cost` (what an attempt is expected to use of the budget), "
+    "`trigger` (a condition that must hold first), `stage` (`G-2`) and "
     "`required` (whether its stage waits for it; true unless said). With `id` it changes a task; `state` PENDING tries "
     "a FAULTED one again, COMPLETED waives it, both with `why`",
     "plan.cancel": "tasks to cancel, together with those that come after them",
+    "plan.budget": "what all tasks of the board may use, set by stewards: `steps` (attempts), `tokens`, `cost`, "
+    "`seconds` (for which tasks are held); 0 or none is no bound, and what was used stays used",
     "plan.why": "the reason of a change; alone, the id of a task that it tells all about",
     "stage.id": "a stage or milestone, say `G-2`, alone to see it or with `op`",
     "stage.op": "`start`, `suspend`, `resume`, `terminate`",
@@ -376,6 +386,8 @@ ARGUMENTS: dict[str, str] = {
     "`key:plan:*`, shared with `?shared` at the end; without `id` they are reserved without a task",
     "claim.skills": "skills of yours for this call, beside those you offer",
     "claim.seconds": "how long to wait for a task, 0 to 50, 25 when left out",
+    "claim.usage": "with done, fail or release, what the attempt used: `tokens`, `cost`; without it the planned "
+    "`cost` counts",
     "claim.lease_seconds": "how long after your last call the lease ends, 1 to 3,600, 300 when left out",
     "constraint.text": "a rule, up to 2,000 characters: yours if you are a steward, else a proposal; with `id` the "
     "rule's next version",

@@ -14,6 +14,8 @@ from mcp.types import Tool
 TOKENIZER = load_tokenizer("o200k_base")
 CORE = {"post", "read", "query", "query_archive", "subscribe", "wait", "debate"}
 CORE_TOKENS, ALL_TOKENS, TOOL_TOKENS = 1_000, 3_500, 240
+RUN_AND_PLAN_TOKENS = 740
+RUN_AND_PLAN = ("join", "turn", "finalize", "plan", "stage", "claim")
 INSTRUCTIONS_TOKENS, VIEW_TOKENS, FOOTER_TOKENS = 150, 1_500, 30
 MODES = ["legacy", "2026-07-28", "auto"]
 
@@ -47,6 +49,16 @@ async def test_every_set_together_stays_under_its_ceiling_with_a_prefix_too(tmp_
     assert {name.removeprefix("board_") for name in sizes} >= CORE
     assert sum(sizes.values()) <= ALL_TOKENS
     assert max(sizes.values()) <= TOOL_TOKENS + TOKENIZER.count("board_")
+
+
+async def test_the_tools_of_runs_and_plans_stay_under_their_ceiling(tmp_path: Path) -> None:
+    async with http_server(tmp_path, "--tools", "run,plan") as server, http_clients(server.url)("ada") as ada:
+        sizes = {
+            tool.name: tokens(tool) for tool in (await ada.list_tools()).tools if tool.name in RUN_AND_PLAN
+        }
+    print(sizes, sum(sizes.values()))
+    assert sizes.keys() == set(RUN_AND_PLAN)
+    assert sum(sizes.values()) <= RUN_AND_PLAN_TOKENS
 
 
 async def test_the_default_view_of_a_full_board_and_every_footer_fit(tmp_path: Path) -> None:

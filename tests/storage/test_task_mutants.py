@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.agenda import HELD, Settle, TaskState
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.agenda import (
+    budgets,
     lapses,
     planning,
     reservations,
@@ -150,7 +151,72 @@ def tasks_below_lapse(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lapses, "BOUND", "nobody:")
 
 
+def the_budget_is_looked_at_before(patch: pytest.MonkeyPatch) -> None:
+    """A task is handed out by the budget as it was some time ago, as if it were read outside of the transaction."""
+    honest, seen = budgets.find, dict[str, budgets.BudgetRow]()
+
+    def find(no: int) -> rows.Steps[budgets.BudgetRow | None]:
+        now = yield from honest(no)
+        return now if now is None else seen.setdefault(f"{now.cost} {now.steps}", now)
+
+    patch.setattr(taking.budgets, "find", find)
+
+
+def held_tasks_are_free(patch: pytest.MonkeyPatch) -> None:
+    """Only what ended attempts used counts, not what is at work."""
+    honest = budgets.find
+
+    def find(no: int) -> rows.Steps[budgets.BudgetRow | None]:
+        row = yield from honest(no)
+        if row is not None:
+            row.held_steps = row.held_cost = 0
+        return row
+
+    patch.setattr(budgets, "find", find)
+
+
+def lapses_are_free(patch: pytest.MonkeyPatch) -> None:
+    """An attempt of which nobody tells what it used costs nothing."""
+    honest = budgets.charge
+
+    def charge(ledger: Ledger, row: TaskRow, usage: Any) -> rows.Steps[None]:
+        if usage is not None:
+            yield from honest(ledger, row, usage)
+
+    patch.setattr(budgets, "charge", charge)
+
+
+def budgets_forget(patch: pytest.MonkeyPatch) -> None:
+    """A new budget begins the account anew."""
+    statement = rows._statements()["agenda_budget_put"]
+    patch.setitem(rows._statements(), "agenda_budget_put", statement.replace("= excluded.used_cost", "= 0"))
+
+
+def budgets_are_told_of_again(patch: pytest.MonkeyPatch) -> None:
+    """Each claim tells that the budget keeps something back."""
+    statement = rows._statements()["agenda_budget_put"]
+    patch.setitem(rows._statements(), "agenda_budget_put", statement.replace("= excluded.told", "= 0"))
+
+
+def anybody_sets_the_budget(patch: pytest.MonkeyPatch) -> None:
+    """Who is no steward may keep back everybody's tasks."""
+    honest = budgets.set_bounds
+
+    def set_bounds(ledger: Ledger, budget: Any) -> rows.Steps[None]:
+        ledger.steward = True
+        return (yield from honest(ledger, budget))
+
+    patch.setattr(budgets, "set_bounds", set_bounds)
+
+
 MUTANTS: list[tuple[Mutate, str]] = [
+    (the_budget_is_looked_at_before, "test_I34_of_eight_who_ask_no_more_get_a_task_than_fit"),
+    (held_tasks_are_free, "test_I34_of_eight_who_ask_no_more_get_a_task_than_fit"),
+    (held_tasks_are_free, "test_I34_what_does_not_fit_is_not_handed_out"),
+    (lapses_are_free, "test_I34_however_an_attempt_ends_it_is_charged_once"),
+    (budgets_forget, "test_what_was_used_stays_used_whatever_the_bounds"),
+    (budgets_are_told_of_again, "test_what_is_kept_back_is_told_once_for_each_budget"),
+    (anybody_sets_the_budget, "test_stewards_alone_set_the_budget"),
     (anybody_takes, "test_I28_who_comes_second_is_told_who_has_it"),
     (late_done_counts, "test_a_lease_ends_and_its_holder_is_told"),
     (no_fencing, "test_an_old_lease_does_nothing"),

@@ -29,7 +29,11 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
     },
     "artifact_list": {"after": _TEXT},
     "stage": {"why": _TEXT},
-    "claim": {"lease_seconds": {"maximum": 3600.0, "minimum": 1.0, "type": "number"}},
+    "claim": {
+        "lease_seconds": {"maximum": 3600.0, "minimum": 1.0, "type": "number"},
+        "usage": {"type": "object"},
+    },
+    "plan": {"budget": {"type": "object"}},
     "wait": {"limit": {"maximum": 200, "minimum": 1, "type": "integer"}},
 }
 """The schemas of these arguments, by tool and name. `test_bounded_arguments` checks that these are all."""

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from .answers import Once
 from .errors import InvalidInput
 from .items import Item
+from .runs import Budget, Usage
 from .stages import NewStage, Stage
 from .sub_boards import SubBoard
 from .tokens import CountedText
@@ -47,6 +48,9 @@ LEASE_SECONDS = 300.0
 LEASES = (1.0, 3_600.0)
 MAX_WAITING_SECONDS = 86_400.0
 """Seconds after which a task that waits for something goes on without it."""
+MAX_COST = 100_000_000
+"""Highest cost of a task, and of what an attempt used, in the users' own unit; highest bound in seconds."""
+MAX_TOKENS = 10**12
 MAX_SWEPT = 20
 """Most ended leases that one call clears away."""
 
@@ -131,6 +135,8 @@ class NewTask:
     retries: int | None = None
     paths: tuple[str, ...] | None = None
     """Patterns that whoever takes it reserves."""
+    cost: float | None = None
+    """What an attempt at it is expected to cost, in the users' own unit."""
     state: TaskState | None = None
     sub: SubBoard | None = None
     """The board that does it, for a new task; then `skill` and `worker` are empty."""
@@ -173,6 +179,7 @@ class Task:
     waits_on: str = ""
     result: str | None = None
     why: str = ""
+    cost: float = 0.0
     lease_seconds: float = LEASE_SECONDS
     """Seconds for which a call of its holder renews the lease."""
     sub: SubBoard | None = None
@@ -221,6 +228,22 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class AgendaBudget:
+    """The budget of a board's agenda. `bounds` keep tasks from being handed out: a bound of 0 is none.
+
+    `used` counts ended attempts: a step each, what their agents reported (else the planned cost), and the seconds for
+    which the task was held. `held` counts the tasks that are held now, and their planned cost. `spent` says in a few
+    words which bound keeps back every task, and is empty while some may fit.
+    """
+
+    bounds: Budget
+    used: Budget = Budget()
+    held: Budget = Budget()
+    spent: str = ""
+    set_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """The tasks that a call planned or changed, in its order, then those it cancelled.
 
@@ -232,6 +255,8 @@ class Planned:
     dead_ends: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     """The stages that it defined."""
+    budget: AgendaBudget | None = None
+    """The budget, if one was ever set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +274,7 @@ class Agenda:
     review: tuple[Task, ...] = ()
     over: dict[TaskState, int] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
+    budget: AgendaBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +288,7 @@ class Workload:
     ready: tuple[Task, ...] = ()
     """The best first."""
     review: tuple[Task, ...] = ()
+    budget: AgendaBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +332,8 @@ class Settle:
     paths: tuple[str, ...] = ()
     """Patterns that `extend` reserves in addition."""
     seconds: float = LEASE_SECONDS
+    usage: Usage | None = None
+    """What the attempt used, with `done`, `fail` and `release`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,10 +374,15 @@ class AgendaStore(Protocol):
         *,
         cancel: Sequence[int] = (),
         why: str = "",
+        budget: Budget | None = None,
         once: Once | None = None,
     ) -> Planned:
         """Plans and changes tasks, defines stages and cancels tasks, all or nothing; reports `plan.added`,
         `plan.changed`, `plan.cancelled` and `stage.defined`, one event each.
+
+        With `budget` a steward sets the bounds of the agenda's budget (`plan.budget`). A task is handed out only if
+        what is used, what is held and its own cost are within them. `take_task` reports the first task that is kept
+        back (`budget.blocked`), once for each time that the budget is set.
 
         Conditions, `after`, `stage` and `parent` may name items of the same call by their places.
 

@@ -78,6 +78,7 @@ class EventType(StrEnum):
     PLAN_CHANGED = "plan.changed"
     PLAN_CANCELLED = "plan.cancelled"
     PLAN_TRIGGERED = "plan.triggered"
+    PLAN_BUDGET = "plan.budget"
     STAGE_DEFINED = "stage.defined"
     STAGE_MOVED = "stage.moved"
     CLAIM_TAKEN = "claim.taken"

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .agenda import Agenda, Attempt, Input, Planned, Reservation, Task, TaskState, task_id
+from .agenda import Agenda, AgendaBudget, Attempt, Input, Planned, Reservation, Task, TaskState, task_id
 from .stages import Stage, Stages, StageState, stage_id
 from .sub_boards import SubBoard
 
@@ -37,6 +37,7 @@ class WireTask(_Wire):
     required: bool = False
     verify: str | None = None
     retries: int = 0
+    cost: float = 0.0
     paths: list[str] = []
     created_by: str = ""
     waits_on: str | None = None
@@ -59,7 +60,25 @@ class PlanAnswer(_Wire):
         default=[], description="what failed or fell and says the same as these tasks"
     )
     stages: list[WireStage] = Field(default=[], description="stages that the call defined")
+    budget: WireBudget | None = Field(default=None, description="the budget of the agenda, if one was set")
     seq: int
+
+
+class WireBounds(_Wire):
+    steps: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+
+class WireBudget(_Wire):
+    """The budget of the agenda."""
+
+    bounds: WireBounds = Field(description="0 is no bound")
+    used: WireBounds
+    held: WireBounds = Field(description="tasks that are held now, and their planned cost")
+    spent: str = Field(description="which bound keeps back every task; empty if none does")
+    set_by: str
 
 
 class WireReservation(_Wire):
@@ -141,7 +160,20 @@ def wire_planned(planned: Planned) -> PlanAnswer:
         total=len(planned.tasks),
         dead_ends=list(planned.dead_ends),
         stages=[_wire_stage(stage) for stage in planned.stages],
+        budget=_wire_budget(planned.budget),
         seq=planned.seq,
+    )
+
+
+def _wire_budget(budget: AgendaBudget | None) -> WireBudget | None:
+    if budget is None:
+        return None
+    return WireBudget(
+        bounds=WireBounds(**asdict(budget.bounds)),
+        used=WireBounds(**asdict(budget.used)),
+        held=WireBounds(**asdict(budget.held)),
+        spent=budget.spent,
+        set_by=budget.set_by,
     )
 
 
@@ -191,6 +223,7 @@ def wire_task(task: Task) -> WireTask:
         required=task.required,
         verify=task.verify or None,
         retries=task.retries,
+        cost=task.cost,
         paths=list(task.paths),
         created_by=task.created_by,
         waits_on=task.waits_on or None,
@@ -213,6 +246,7 @@ def wire_agenda(agenda: Agenda) -> PlanAnswer:
         mine=[task.id for task in agenda.mine],
         review=[task.id for task in agenda.review],
         reservations=[wire_reservation(held) for held in agenda.reservations],
+        budget=_wire_budget(agenda.budget),
         seq=agenda.seq,
     )
 

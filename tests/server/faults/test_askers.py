@@ -1,4 +1,4 @@
-"""Eight agents that ask for the same tasks, in two processes and over both transports (F70, I28)."""
+"""Eight agents that ask for the same tasks, in two processes and over both transports (F44, F70, I28, I34)."""
 
 from __future__ import annotations
 
@@ -57,5 +57,31 @@ def test_I28_each_task_has_one_holder_and_leases_rise(tmp_path: Path) -> None:
         assert len(held) == len(leases) == TASKS
         assert held.keys() == {e["data"]["task"] for e in events if e["event"] == "claim.done"}
         assert {agent for agent, _ in held.values()} == set(ASKERS), "everybody had a part"
+    finally:
+        askers.server.abandon()
+
+
+FIT = TASKS // 3
+
+
+def test_I34_no_more_tasks_are_handed_out_than_the_budget_has_room_for(tmp_path: Path) -> None:
+    """One process hands out over HTTP, the other over stdio; each task costs a tenth."""
+    askers = Askers(tmp_path / "data", tmp_path / "log", over_stdio=ASKERS[-1])
+    askers.server.start()
+    try:
+        wire = askers.server.wire
+        for begin in range(0, TASKS, 80):
+            many = min(80, TASKS - begin)
+            tool(wire, "plan", items=[{"title": f"task {begin + n}", "cost": 0.1} for n in range(many)])
+        tool(wire, "plan", budget={"cost": FIT / 10})
+        threads: list[threading.Thread] = askers.begin(*ASKERS)
+        for thread in threads:
+            thread.join(RUN)
+            assert not askers.wrong
+        events = log_of(wire)
+        assert len([e for e in events if e["event"] == "claim.taken"]) == FIT
+        assert len([e for e in events if e["event"] == "budget.blocked"]) == 1
+        budget = tool(wire, "plan")["budget"]
+        assert (budget["used"]["steps"], budget["used"]["cost"], budget["held"]["cost"]) == (FIT, FIT / 10, 0)
     finally:
         askers.server.abandon()

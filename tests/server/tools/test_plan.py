@@ -76,6 +76,81 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
 
 
 @both
+async def test_a_budget_keeps_tasks_back_and_says_so(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    items = [
+        {"title": "compute", "cost": 2},
+        {"title": "compute more", "cost": 3},
+        {"title": "look", "priority": 1},
+    ]
+    made = await ann.do("plan", items=items, budget={"cost": 4, "tokens": 5_000})
+    bounds = {"steps": 0, "tokens": 5_000, "cost": 4.0, "seconds": 0.0}
+    assert made["budget"]["bounds"] == bounds
+    assert made["items"][0]["cost"] == 2.0
+    text = await ann.say("claim")
+    lease = (await ann.do("plan", why="T-1"))["items"][0]["lease"]
+    assert 'op="done", text="what came out", usage={"tokens": …, "cost": …})' in text
+    assert (await ben.say("plan")).splitlines()[:5] == [
+        "budget of the tasks: tokens 0 of 5,000, cost 0 + 2 held of 4",
+        "ready (claim() takes the first that is for you):",
+        "T-3 ready · p1: look",
+        "others:",
+        "T-2 waits for budget: cost 0 used + 2 held of 4, it takes 3 · p3: compute more",
+    ]
+    told = (await ben.fail("claim", id="T-2"))["message"]
+    assert "it waits for budget: cost 0 used + 2 held of 4, it takes 3. Nothing was changed" in told
+    assert (await ben.do("claim"))["id"] == "T-3", "it takes what fits"
+    await ben.do("claim", op="done", usage={"tokens": 5_200})
+    done = await ann.do(
+        "claim", id="T-1", op="done", lease=lease, text="42", usage={"tokens": 100, "cost": 0.5}
+    )
+    assert done["task"]["state"] == "COMPLETED"
+    nothing = await ben.say("claim", seconds=0)
+    assert "first T-2 waits for budget: tokens 5,300 used of 5,000 · p3: compute more" in nothing
+    assert "T-2 is kept back by the budget of the agenda, tokens 5,300 used of 5,000" in await ann.say(
+        "wait", seconds=0
+    )
+    view = await ben.say("read")
+    assert "budget of the tasks:\ntokens 5,300 of 5,000, cost 0.5 of 4; spent, nothing is handed out" in view
+    assert (await ann.do("plan"))["budget"]["spent"] == "tokens 5,300 used of 5,000"
+    assert "the tasks of the board may use cost 4 in all" not in await ben.say("wait", seconds=0)
+    await ann.do("plan", budget={"cost": 4})
+    assert "the tasks of the board may use cost 4 in all" in await ben.say("wait", seconds=0)
+    assert (await ben.do("claim"))["id"] == "T-2"
+
+
+@both
+async def test_who_waits_gets_what_a_raised_budget_lets_go(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "compute", "cost": 2}], budget={"cost": 1})
+    waiting = asyncio.create_task(ben.do("claim", seconds=20))
+    await asyncio.sleep(0)
+    await ann.do("plan", budget={"cost": 2})
+    assert (await waiting)["id"] == "T-1"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "told"),
+    [
+        ("plan", {"budget": {"euros": 3}}, "euros"),
+        ("plan", {"budget": {"cost": -1}}, "cost"),
+        ("plan", {"budget": {"cost": 1e11}}, "0 to 100,000,000"),
+        ("plan", {"items": [{"title": "x", "cost": -1}]}, "cost"),
+        ("claim", {"op": "extend", "usage": {"tokens": 1}}, "not usage"),
+        ("claim", {"op": "done", "usage": {"tokens": -1}}, "tokens"),
+    ],
+)
+async def test_a_wrong_budget_is_refused(tmp_path: Path, tool: str, given: dict[str, Any], told: str) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
+        ann = await opened.join("ann")
+        await ann.do("plan", items=[{"title": "compute"}])
+        await ann.do("claim")
+        seq = (await ann.do("read"))["seq"]
+        assert told in (await ann.fail(tool, **given))["message"]
+        assert (await ann.do("read"))["seq"] == seq
+
+
+@both
 async def test_a_view_names_the_tasks_that_concern_its_reader(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await graph(ann)

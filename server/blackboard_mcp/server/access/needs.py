@@ -133,6 +133,10 @@ def _board_read(arguments: Arguments) -> bool:
     )
 
 
+def _plans(arguments: Arguments) -> bool:
+    return bool(arguments.get("items") or arguments.get("cancel")) or arguments.get("budget") is not None
+
+
 def _asks(arguments: Arguments) -> bool:
     return (
         arguments.get("text") is not None and arguments.get("id") is None and not arguments.get("protocols")
@@ -229,8 +233,8 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
         ),
         "plan": Needs(
             (
-                _case("look", Action.READ, lambda given: not given.get("items") and not given.get("cancel")),
-                _case("plan", Action.POST, lambda given: bool(given.get("items") or given.get("cancel"))),
+                _case("look", Action.READ, lambda given: not _plans(given)),
+                _case("plan", Action.POST, _plans),
             )
         ),
         "claim": always(Action.READ, Action.POST),

@@ -29,6 +29,13 @@ def task_words(event: Event) -> str | None:
             return f"{task} {', '.join(map(one_line, said.get('changed', ())))}{why}"
         case EventType.PLAN_TRIGGERED:
             return f"{task} may begin, {clip(str(said.get('trigger', '')), _NOTE)} held{title}"
+        case EventType.PLAN_BUDGET:
+            bounds = ", ".join(f"{name} {bound:,g}" for name, bound in said.get("budget", {}).items())
+            return f"the tasks of the board may use {bounds or 'what they need'} in all"
+        case EventType.BUDGET_BLOCKED if said.get("task"):
+            return (
+                f"{task} is kept back by the budget of the agenda, {one_line(str(said.get('spent')))}{title}"
+            )
         case EventType.STAGE_DEFINED | EventType.STAGE_MOVED:
             kind = "milestone " if said.get("kind") == "milestone" else ""
             to = f" {one_line(str(said['to']))}" if said.get("to") else ""

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from blackboard_mcp.protocols.agenda import Agenda, Attempt, Planned, Settled, Taken, Task, TaskState, task_id
+from blackboard_mcp.protocols.agenda import (
+    Agenda,
+    AgendaBudget,
+    Attempt,
+    Planned,
+    Settled,
+    Taken,
+    Task,
+    TaskState,
+    task_id,
+)
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
 from ..text.lines import clip, flat, one_line, quoted, relative_age, word
 from ..usecases.agenda import Claimed
+from ..views.tasks import budget_line
 from .stages import stage_lines
 
 _LISTED = 30
@@ -61,7 +72,7 @@ def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
         return [
             f'no open tasks: {over}plan(items=[{{"title": "…"}}, {{"title": "…", "after": ["$1"]}}]) plans some'
         ]
-    lines: list[str] = []
+    lines = _budget(agenda.budget)
     mine = {task.number for task in agenda.mine}
     review = {task.number for task in agenda.review}
     ready = [task for task in agenda.tasks if task.ready]
@@ -77,6 +88,11 @@ def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
     if shown < agenda.total:
         lines.append(f'{agenda.total - shown} more; plan(why="T-…") tells of one')
     return lines
+
+
+def _budget(budget: AgendaBudget | None) -> list[str]:
+    line = budget_line(budget)
+    return [f"budget of the tasks: {line}"] if line else []
 
 
 def _part(heading: str, listed: Sequence[Task], now: datetime) -> Iterable[str]:
@@ -121,6 +137,7 @@ def planned_lines(planned: Planned, now: datetime) -> list[str]:
     lines = [task_line(task, now) for task in tasks[:_LISTED]]
     if len(tasks) > _LISTED:
         lines.append(f"{len(tasks) - _LISTED} more; plan() lists the agenda")
+    lines += _budget(planned.budget)
     if planned.stages:
         lines += stage_lines(Stages(planned.stages, planned.seq))
     return lines + dead_end_lines(planned.dead_ends)
@@ -161,7 +178,10 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
         others = [f"{t.id} (lease {t.lease}, {left(t.until, now)})" for t in taken.others[:_FEW]]
         lines.append(f"you hold as well: {', '.join(others)}")
     call = f'claim(id="{task.id}", lease={taken.lease}, op='
-    lines.append(f'done: {call}"done", text="what came out"); cannot: {call}"fail" or "release", text="why")')
+    used = ', usage={"tokens": …, "cost": …}' if task.cost else ""
+    lines.append(
+        f'done: {call}"done", text="what came out"{used}); cannot: {call}"fail" or "release", text="why")'
+    )
     return lines
 
 

@@ -23,12 +23,14 @@ class Plans(Calls):
         *,
         cancel: Sequence[str] = (),
         why: str = "",
+        budget: Mapping[str, float] | None = None,
         idempotency_key: str | None = None,
     ) -> PlanAnswer:
         """Plans tasks, changes those that have an `id`, and cancels others, all or nothing; returns these tasks.
 
         An item has the fields of the tool `plan`, such as `{"title": "build", "after": ["$1"]}`, where `$1` is
-        the first item of the call. `why` is the reason of changes and cancellations.
+        the first item of the call. `why` is the reason of changes and cancellations. `budget` sets what all tasks of
+        the board may use, `steps`, `tokens`, `cost` and `seconds`; what is left out has no bound.
 
         Raises:
             InvalidInput: there is nothing to do, a value is not allowed, or tasks come after each other in a circle.
@@ -36,12 +38,13 @@ class Plans(Calls):
             Refused: the agent may not, or other tasks come after one that it cancels.
             QuotaExceeded: too many tasks are open.
         """
-        if not items and not cancel:
-            raise InvalidInput("Give items to plan, or tasks to cancel. Nothing was changed.")
+        if not items and not cancel and budget is None:
+            raise InvalidInput("Give items to plan, tasks to cancel, or a budget. Nothing was changed.")
         given = {
             "items": [dict(item) for item in items] or None,
             "cancel": list(cancel) or None,
             "why": why or None,
+            "budget": None if budget is None else dict(budget),
         }
         return await self._call("plan", given, PlanAnswer, once=idempotency_key)
 
@@ -131,12 +134,14 @@ class Plans(Calls):
         cites: Sequence[str] = (),
         paths: Sequence[str] = (),
         lease_seconds: float | None = None,
+        usage: Mapping[str, float] | None = None,
         idempotency_key: str | None = None,
     ) -> ClaimAnswer:
         """Ends the agent's work on a task, extends its lease, or confirms another agent's; returns the task.
 
         `op` is `done`, `fail`, `extend`, `release` or `verify`, as the tool `claim` has them. `lease` is the number
-        that `claim` returned; without it the agent's own lease is meant.
+        that `claim` returned; without it the agent's own lease is meant. `usage` is what the attempt used, `tokens` and
+        `cost`, with `done`, `fail` and `release`.
 
         Raises:
             Conflict: the lease is not valid any more.
@@ -151,5 +156,6 @@ class Plans(Calls):
             "cites": list(cites) or None,
             "paths": list(paths) or None,
             "lease_seconds": lease_seconds,
+            "usage": None if usage is None else dict(usage),
         }
         return await self._call("claim", given, ClaimAnswer, once=idempotency_key)

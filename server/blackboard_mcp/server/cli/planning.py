@@ -129,6 +129,7 @@ def _definition(stages: list[WireStage], tasks: list[WireTask]) -> list[dict[str
             "priority": task.priority,
             "verify": task.verify,
             "retries": task.retries,
+            "cost": task.cost,
             "paths": task.paths,
         }
         for task in tasks

@@ -96,6 +96,7 @@ _SAID: Final = {
     "plan.added": "planned {task}: {title}",
     "plan.changed": "changed {task}",
     "plan.cancelled": "cancelled {task}",
+    "plan.budget": "set the budget of the agenda",
     "plan.triggered": "lets {task} begin: {trigger} held",
     "stage.defined": "defined {kind} {stage}: {title}",
     "artifact.written": "wrote {path}, revision {revision} ({op})",

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.agenda import (
     LEASE_SECONDS,
     LEASES,
     MAX_AFTER,
+    MAX_COST,
     MAX_NOTE,
     MAX_PATHS,
     MAX_PATTERN,
@@ -27,6 +28,7 @@ from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.items import MAX_TEXT, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.late_models import plan_wire
+from blackboard_mcp.protocols.runs import Budget, Usage
 from blackboard_mcp.protocols.stages import (
     MAX_DEFINED,
     MAX_STAGE_TITLE,
@@ -49,6 +51,7 @@ from ..input.arguments import UNLISTED, Arguments
 from ..input.posts import ONE_OR_MORE, Seconds, check_board
 from ..text.lines import one_line
 from ..usecases.agenda import Claimed, Tasks
+from .run import BudgetFields, UsageFields
 from .tool import Answer, Caller, ToolSet
 
 WAIT_SECONDS: Final = 25.0
@@ -69,6 +72,8 @@ Words = Annotated[str, Field(max_length=MAX_TEXT)]
 Why = Annotated[str, Field(max_length=MAX_NOTE, description="reason; alone: a task's id")]
 Lease = Annotated[int, Field(ge=0, le=10**15), WithJsonSchema({"type": "integer"})]
 LeaseSeconds = Annotated[float, Field(ge=LEASES[0], le=LEASES[1], json_schema_extra={UNLISTED: True})]
+Bounds = Annotated[dict[str, Any], Field(max_length=4, json_schema_extra={UNLISTED: True})]
+Used = Annotated[dict[str, Any], Field(max_length=2, json_schema_extra={UNLISTED: True})]
 Items = Annotated[
     list[Annotated[dict[str, Any], Field(max_length=16)]],
     Field(max_length=MAX_TASKS),
@@ -78,7 +83,7 @@ Items = Annotated[
             "items": {"type": "object"},
             "maxItems": MAX_TASKS,
             "description": "{title, text?, after: [T-1, $1], skill|worker|trigger|board, priority 1-5, stage?, "
-            "verify?, paths?, id?}",
+            "verify?, paths?, cost?, id?}",
         }
     ),
 ]
@@ -107,10 +112,10 @@ STAGE_KINDS: Final = ("stage", "milestone")
 _PLACE: Final = re.compile(r"\$([1-9][0-9]{0,2})\Z")
 _GO_WITH: Final[dict[str, frozenset[str]]] = {
     "take": frozenset({"id", "paths", "skills", "seconds", "lease_seconds"}),
-    "done": frozenset({"id", "lease", "text", "cites"}),
-    "fail": frozenset({"id", "lease", "text"}),
+    "done": frozenset({"id", "lease", "text", "cites", "usage"}),
+    "fail": frozenset({"id", "lease", "text", "usage"}),
     "extend": frozenset({"id", "lease", "text", "cites", "paths", "lease_seconds"}),
-    "release": frozenset({"id", "lease", "text"}),
+    "release": frozenset({"id", "lease", "text", "usage"}),
     "verify": frozenset({"id", "text", "ok", "cites"}),
 }
 
@@ -143,6 +148,7 @@ class TaskFields(BaseModel):
     priority: Annotated[int, Field(ge=1, le=5)] | None = None
     verify: bool | Literal["agent", "owner"] | None = None
     retries: Annotated[int, Field(ge=0, le=20)] | None = None
+    cost: Annotated[float, Field(ge=0, le=MAX_COST)] | None = None
     paths: (
         Annotated[list[Annotated[str, Field(max_length=MAX_PATTERN)]], Field(max_length=MAX_PATHS)] | None
     ) = None
@@ -174,6 +180,8 @@ class PlanTools:
         self._say = rendering
         self._item = Arguments("plan.items", TaskFields)
         self._stage = Arguments("stage.define", StageFields)
+        self._budget = Arguments("plan.budget", BudgetFields)
+        self._usage = Arguments("claim.usage", UsageFields)
 
     def register(self, tools: ToolSet) -> None:
         """Adds the tools `plan`, `stage` and `claim`."""
@@ -199,7 +207,7 @@ class PlanTools:
             title="Take a task",
             description=(
                 "Take a task alone: id, or the best that is ready. Any call renews its lease. Then done, fail or "
-                "release; extend with text waits; verify another's."
+                "release; extend with text waits."
             ),
             needs=TOOLS["claim"],
             output=lambda: plan_wire.ClaimAnswer,
@@ -212,10 +220,14 @@ class PlanTools:
         items: Items | None = None,
         cancel: TaskIds | None = None,
         why: Why | None = None,
+        budget: Bounds | None = None,
         board: Name | None = None,
     ) -> Answer:
-        """Plans, changes and cancels tasks. Without arguments it shows the agenda, with `why` alone one task."""
-        if items or cancel:
+        """Plans, changes and cancels tasks, and sets the budget of the agenda.
+
+        Without arguments it shows the agenda, with `why` alone one task.
+        """
+        if items or cancel or budget is not None:
             tasks = [self._new(place, item) for place, item in enumerate(items or (), 1)]
             for task in tasks:
                 if isinstance(task, NewTask) and task.sub is not None:
@@ -226,6 +238,7 @@ class PlanTools:
                 tasks,
                 cancel=[parse_task(id_) for id_ in cancel or ()],
                 why=(why or "").strip(),
+                budget=None if budget is None else Budget(**self._budget.check(budget)),
                 once_key=caller.once_key,
             )
             text = "\n".join(planned_lines(planned, self._say.now()))
@@ -276,6 +289,7 @@ class PlanTools:
                 priority=said.get("priority"),
                 verify=("agent" if verify else "") if isinstance(verify, bool) else verify,
                 retries=said.get("retries"),
+                cost=said.get("cost"),
                 paths=None if said.get("paths") is None else tuple(said["paths"]),
                 state=None if said.get("state") is None else TaskState(said["state"]),
                 sub=_sub(said.get("board")),
@@ -357,6 +371,7 @@ class PlanTools:
         skills: Skills | None = None,
         seconds: Seconds | None = None,
         lease_seconds: LeaseSeconds | None = None,
+        usage: Used | None = None,
         board: Name | None = None,
     ) -> Answer:
         """Takes a task, or does with one what `op` says."""
@@ -371,6 +386,7 @@ class PlanTools:
             "skills": skills,
             "seconds": seconds,
             "lease_seconds": lease_seconds,
+            "usage": usage,
         }
         _check_together(does, given)
         number = None if id is None else parse_task(id)
@@ -385,6 +401,7 @@ class PlanTools:
                 cites=tuple(dict.fromkeys(parse_ref(cited).number for cited in cites or ())),
                 paths=tuple(paths or ()),
                 seconds=length,
+                usage=None if usage is None else Usage(**self._usage.check(usage)),
             )
             return await self._settle(caller, board, act)
         alone = number is None and not paths

@@ -134,7 +134,7 @@ class RunTools:
             self.join,
             name="join",
             title="Take part",
-            description="Take part, or change what you said. No arguments: who takes part.",
+            description="Take part, or change how. No arguments: who does.",
             needs=TOOLS["join"],
             output=lambda: run_wire.JoinAnswer,
         )
@@ -153,7 +153,7 @@ class RunTools:
             self.finalize,
             name="finalize",
             title="Answer a run",
-            description="The run's answer, by its decider. Without text: what it would be now, and what is open.",
+            description="The run's answer, by its decider. Without text: what it would be.",
             needs=TOOLS["finalize"],
             output=lambda: run_wire.FinalAnswer,
         )

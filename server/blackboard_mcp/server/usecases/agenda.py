@@ -31,6 +31,7 @@ from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
+from blackboard_mcp.protocols.runs import Budget
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -88,9 +89,13 @@ class Tasks:
         *,
         cancel: Sequence[int] = (),
         why: str = "",
+        budget: Budget | None = None,
         once_key: str | None = None,
     ) -> tuple[Planned, Attention]:
-        """Plans, changes and cancels tasks, and defines stages. Errors are those of `BoardStore.plan`."""
+        """Plans, changes and cancels tasks, defines stages, and sets the agenda's budget.
+
+        Errors are those of `BoardStore.plan`.
+        """
         check_agent(agent)
         tasks = [item for item in items if isinstance(item, NewTask)]
         stages = [item for item in items if isinstance(item, NewStage)]
@@ -105,8 +110,12 @@ class Tasks:
                 check_addressed(task.worker, _INSTEAD)
         name = await self._board.board_of(board, agent)
         self._board.quotas.charge(agent, name, max(1, len(items)), size_of("".join(said)))
-        once = once_of(once_key, "plan", tasks=[repr(item) for item in items], cancel=list(cancel), why=why)
-        planned = await self._board.store.plan(name, agent, items, cancel=cancel, why=why, once=once)
+        asked = {"tasks": [repr(item) for item in items], "cancel": list(cancel), "why": why}
+        if budget is not None:
+            asked["budget"] = repr(budget)
+        planned = await self._board.store.plan(
+            name, agent, items, cancel=cancel, why=why, budget=budget, once=once_of(once_key, "plan", **asked)
+        )
         if self._poke is not None and any(task.sub is not None for task in tasks):
             self._poke()
         attention, seq = await self._board.attention(agent, name)
@@ -363,4 +372,5 @@ def _fields(act: Settle) -> dict[str, Any]:
         "cites": list(act.cites),
         "paths": list(act.paths),
         "seconds": act.seconds,
+        **({} if act.usage is None else {"usage": repr(act.usage)}),
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from blackboard_mcp.protocols.agenda import MAX_WORK, Task, TaskState
-from blackboard_mcp.protocols.runs import Run, RunState, RunTurn
+from blackboard_mcp.protocols.agenda import MAX_WORK, AgendaBudget, Task, TaskState
+from blackboard_mcp.protocols.runs import Budget, Run, RunState, RunTurn
 
 from ..text.lines import clip, word
 from .standing import Standing
@@ -21,7 +21,8 @@ def task_sections(standing: Standing) -> list[list[str]]:
     work = standing.snapshot.work
     if work is None:
         return []
-    found = []
+    budget = budget_line(work.budget)
+    found = [["budget of the tasks:", budget]] if budget else []
     if work.held:
         first = work.held[0]
         call = f'claim(id="{first.id}", lease={first.lease}, op="done", text="…")'
@@ -34,6 +35,24 @@ def task_sections(standing: Standing) -> list[list[str]]:
         call = f'claim(id="{work.review[0].id}", op="verify", ok=true or false, text="…")'
         found.append(_section(f"to confirm ({call}):", work.review, map(_done, work.review)))
     return found
+
+
+def budget_line(budget: AgendaBudget | None) -> str:
+    """Returns the bounds of the agenda's budget with what is used and held; an empty string without bounds."""
+    if budget is None:
+        return ""
+    amounts = map(_amounts, (budget.bounds, budget.used, budget.held))
+    named = [
+        f"{name} {used:,g}{f' + {held:,g} held' if held else ''} of {bound:,g}"
+        for name, bound, used, held in zip(("steps", "tokens", "cost", "seconds"), *amounts, strict=True)
+        if bound
+    ]
+    more = '; spent, nothing is handed out until a steward raises it: plan(budget={"steps": …})'
+    return ", ".join(named) + (more if budget.spent else "")
+
+
+def _amounts(of: Budget) -> tuple[float, ...]:
+    return of.steps, of.tokens, of.cost, of.seconds
 
 
 def run_section(standing: Standing) -> list[str]:

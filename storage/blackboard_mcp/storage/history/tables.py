@@ -407,6 +407,16 @@ TABLES: tuple[Table, ...] = (
             **{"length": WHOLE, "until": INSTANT, "waits_on": TEXT, "waits_for": WHOLES, "result": WHOLE},
             **{"why": TEXT, "created_by": TEXT, "created_at": INSTANT, "moved_at": INSTANT},
             "dead_end": TEXT,
+            "cost": WHOLE.since(0),
+        },
+    ),
+    Table(
+        "agenda_budget",
+        ColumnRole.TRUTH,
+        ("set_by",),
+        {
+            **{"steps": WHOLE, "tokens": WHOLE, "cost": WHOLE, "seconds": WHOLE, "used_steps": WHOLE},
+            **{"used_tokens": WHOLE, "used_cost": WHOLE, "used_seconds": WHOLE, "set_by": TEXT, "told": FLAG},
         },
     ),
     Table("task_after", ColumnRole.TRUTH, ("task", "after_task"), {"task": WHOLE, "after_task": WHOLE}),

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.runs import Usage
 from blackboard_mcp.protocols.sub_boards import BOUND
 
 from ...operation import Write
@@ -134,11 +135,11 @@ def release_all(ledger: Ledger, agent: str, note: str) -> Steps[tuple[str, ...]]
     return tuple(row.id for row in found.values())
 
 
-def release(ledger: Ledger, row: TaskRow, note: str) -> Steps[None]:
+def release(ledger: Ledger, row: TaskRow, note: str, usage: Usage | None = None) -> Steps[None]:
     """Gives a held task back with a note for the next; whom it is for is told."""
     yield from rows.end_attempt(ledger, row, "released", note)
     yield from drop_reservations(ledger, row.lease)
-    yield from rows.move(ledger, row, TaskState.PENDING, why=note)
+    yield from rows.move(ledger, row, TaskState.PENDING, why=note, usage=usage)
     data = {"task": row.id, "lease": row.lease, "holder": row.holder or ledger.agent, "note": note}
     yield from ledger.emit(EventType.CLAIM_RELEASED, data=data, concerns=[row.worker] if row.worker else ())
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from blackboard_mcp.protocols.agenda import (
     HELD,
     MAX_AFTER,
+    MAX_COST,
     MAX_LISTED,
     MAX_NOTE,
     MAX_OPEN_TASKS,
@@ -21,6 +22,7 @@ from blackboard_mcp.protocols.agenda import (
     RETRIES,
     TASK_OVER,
     Agenda,
+    AgendaBudget,
     Attempt,
     NewTask,
     Planned,
@@ -33,6 +35,7 @@ from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, Refused, UnknownReference
 from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.runs import Budget
 from blackboard_mcp.protocols.stages import MAX_TRIGGERS, STAGE_OVER, NewStage, Stage, parse_stage, stage_id
 from blackboard_mcp.protocols.sub_boards import BOUND
 
@@ -44,7 +47,7 @@ from ..stages import defining
 from ..stages.judging import check_condition, named
 from ..stages.rows import find_stages, mention
 from ..stages.rows import values as stage_values
-from . import lapses, reservations, rows, sub_boards
+from . import budgets, lapses, reservations, rows, sub_boards
 from .dead_ends import dead_ends
 from .rows import TaskRow
 
@@ -85,6 +88,7 @@ def plan(
     *,
     cancel: Sequence[int] = (),
     why: str = "",
+    budget: Budget | None = None,
     once: Once | None = None,
 ) -> Steps[Planned]:
     """Plans and changes tasks, defines stages and cancels tasks, all or nothing; reports `plan.added`,
@@ -99,7 +103,7 @@ def plan(
         Refused: the agent may not, or others depend on what it cancels.
         QuotaExceeded: there are `MAX_OPEN_TASKS` already.
     """
-    if not 0 < len(items) + len(cancel) <= MAX_TASKS:
+    if len(items) + len(cancel) > MAX_TASKS or not (items or cancel or budget):
         raise InvalidInput(f"Plan, change or cancel 1 to {MAX_TASKS} tasks in a call. Nothing was changed.")
     ledger = yield from lapses.begin(write, board, agent)
     stages = sum(isinstance(item, NewStage) for item in items)
@@ -140,6 +144,9 @@ def plan(
     for number in circles:
         yield from _check_circle(ledger, number)
     yield from _cancel(ledger, [changed[number] for number in dict.fromkeys(cancel)], why)
+    if budget is not None:
+        ledger.note(ChangeKind.PLAN)
+        yield from budgets.set_bounds(ledger, budget)
     yield from ledger.close()
     planned += [number for number in dict.fromkeys(cancel) if number not in planned]
     staged = [parse_stage(id_) for id_, item in zip(ids, items, strict=True) if isinstance(item, NewStage)]
@@ -158,7 +165,13 @@ def _planned(
         if stages
         else _no_stages()
     )
-    return Planned(tasks, seq, (yield from dead_ends(board.no, tasks)), made)
+    budget = yield from _budget(board.no)
+    return Planned(tasks, seq, (yield from dead_ends(board.no, tasks)), made, budget)
+
+
+def _budget(no: int) -> Steps[AgendaBudget | None]:
+    row = yield from budgets.find(no)
+    return None if row is None else row.value()
 
 
 def _no_stages() -> Steps[tuple[Stage, ...]]:
@@ -200,6 +213,8 @@ def _check(task: NewTask, place: int) -> None:
         )
     if task.priority is not None and not PRIORITIES[0] <= task.priority <= PRIORITIES[1]:
         raise InvalidInput(f"{where}: priority is 1 to 5, and 5 goes first. Nothing was changed.")
+    if task.cost is not None and not 0 <= task.cost <= MAX_COST:
+        raise InvalidInput(f"{where}: cost is 0 to {MAX_COST:,}. Nothing was changed.")
     if task.retries is not None and not 0 <= task.retries <= MAX_RETRIES:
         raise InvalidInput(f"{where}: retries is 0 to {MAX_RETRIES}. Nothing was changed.")
     try:
@@ -263,6 +278,7 @@ def _add(
         verify=task.verify or "",
         retries=(0 if task.sub else RETRIES) if task.retries is None else task.retries,
         paths=dumps(list(task.paths or ())),
+        cost=round((task.cost or 0) * budgets.PARTS),
         created_by=ledger.agent,
         created_at=ledger.now,
         moved_at=ledger.now,
@@ -384,6 +400,8 @@ def _change(
         yield sql("terms_drop"), (ledger.no, "task", row.number)
         if row.trigger_if:
             yield from _await(ledger, row, ids)
+    if task.cost is not None and (cost := round(task.cost * budgets.PARTS)) != row.cost:
+        before["cost"], row.cost = row.cost / budgets.PARTS, cost
     if task.paths is not None:
         before["paths"], row.paths = list(row.patterns()), dumps(list(task.paths))
     if after is not None:
@@ -519,6 +537,7 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         review=tuple(by_number[n] for n in listed[TaskState.REVIEW] if by_number[n].holder != agent),
         over=over,
         reservations=(yield from reservations.listed(row.no, now)),
+        budget=(yield from _budget(row.no)),
     )
 
 

@@ -21,11 +21,14 @@ from blackboard_mcp.protocols.agenda import (
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.findings import fingerprint
 from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.runs import Usage
 from blackboard_mcp.protocols.stages import stage_id
 from blackboard_mcp.protocols.sub_boards import BOUND, SubBoard
 
 from ..ledger.ledger import Ledger
 from ..ledger.rows import BoardRow, Steps, dumps, instant, numbers, sql
+from . import budgets
+from .budgets import PARTS, BudgetRow
 
 MICROS: Final = 1_000_000
 _DEAD: Final = frozenset({TaskState.FAULTED, TaskState.CANCELLED})
@@ -70,6 +73,8 @@ class TaskRow:
     moved_at: int = 0
     dead_end: str = ""
     """The fingerprint of its title while it is FAULTED or CANCELLED."""
+    cost: int = 0
+    """What an attempt is expected to cost, in millionths."""
 
     @property
     def id(self) -> str:
@@ -164,6 +169,9 @@ def values(board: BoardRow, rows: Sequence[TaskRow], now: int) -> Steps[tuple[Ta
         from .sub_boards import of  # it needs this module
 
         below = yield from of(board.no, rows)
+    budget: BudgetRow | None = None
+    if any(row.state in (TaskState.PENDING, TaskState.RUNNING) for row in rows):
+        budget = yield from budgets.find(board.no)
     results = {row.result for row in rows if row.result}
     types: dict[int, str] = dict((yield sql("item_types"), (board.no, numbers(results)))) if results else {}
     return tuple(
@@ -175,6 +183,7 @@ def values(board: BoardRow, rows: Sequence[TaskRow], now: int) -> Steps[tuple[Ta
             types,
             now,
             below.get(row.number),
+            budget,
         )
         for row in rows
     )
@@ -188,6 +197,7 @@ def _value(
     types: Mapping[int, str],
     now: int,
     sub: SubBoard | None,
+    budget: BudgetRow | None,
 ) -> Task:
     state, holder = TaskState(row.state), row.holder
     if state is TaskState.RUNNING and until <= now:
@@ -201,6 +211,8 @@ def _value(
             blocked.append(f"stage {stage_id(row.stage)} {closed[row.stage]}")
         if row.trigger_if and not row.triggered:
             blocked.append(f"trigger {row.trigger_if}")
+        if budget is not None and (lacks := budget.lacks(row.cost)):
+            blocked.append(f"budget: {lacks}")
     return Task(
         number=row.number,
         title=row.title,
@@ -228,13 +240,21 @@ def _value(
         waits_on=row.waits_on,
         result=item_id(types[row.result], row.result) if row.result in types else None,
         why=row.why,
+        cost=row.cost / PARTS,
         lease_seconds=row.length / MICROS or LEASE_SECONDS,
         sub=sub,
     )
 
 
-def move(ledger: Ledger, row: TaskRow, state: TaskState, *, why: str = "") -> Steps[None]:
-    """Moves a task to a state and stores it; `why` is the reason that its next reader finds."""
+def move(
+    ledger: Ledger, row: TaskRow, state: TaskState, *, why: str = "", usage: Usage | None = None
+) -> Steps[None]:
+    """Moves a task to a state and stores it.
+
+    `why` is the reason that its next reader finds, `usage` what the attempt that ends used.
+    """
+    if (row.held or usage is not None) and state not in HELD:
+        yield from budgets.charge(ledger, row, usage)
     row.state, row.why, row.moved_at = str(state), why, ledger.now
     if state not in HELD:
         row.until, row.waits_on, row.waits_for = 0, "", "[]"

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Draft, EdgeKind, Item, ItemType, Visibility, content_hash
+from blackboard_mcp.protocols.runs import Usage
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
@@ -28,7 +29,7 @@ from ..ledger.ledger import Ledger, get_board, load_any, load_visible
 from ..ledger.principals import owners_of
 from ..ledger.rows import Steps, dumps, instant, sql
 from ..reading.item_states import values
-from . import lapses, reservations, rows
+from . import budgets, lapses, reservations, rows
 from .lapses import begin
 from .rows import MICROS, TaskRow
 from .taking import check_seconds
@@ -78,6 +79,7 @@ def settle(write: Write, board: str, agent: str, act: Settle, *, once: Once | No
             f"text has {len(act.text.text):,} characters, and {MAX_NOTE:,} is the limit. Nothing was changed; post "
             "the rest as an item and name its id."
         )
+    budgets.check_usage(act.usage)
     ledger = yield from begin(write, board, agent)
     if act.op == "verify":
         return (yield from _verify(ledger, act))
@@ -92,7 +94,7 @@ def settle(write: Write, board: str, agent: str, act: Settle, *, once: Once | No
         case "fail":
             return (yield from _fail(ledger, row, act, late))
         case "release":
-            yield from lapses.release(ledger, row, act.text.text)
+            yield from lapses.release(ledger, row, act.text.text, act.usage)
             return (yield from _answer(ledger, row))
         case _:
             return (yield from _extend(ledger, row, act))
@@ -235,13 +237,15 @@ def _done(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settle
         data["result"] = (yield from lapses.cited(ledger.no, [row.result]))[0]
     if late:
         data["late"] = True
+    if act.usage is not None:
+        data |= {"tokens": act.usage.tokens, "cost": act.usage.cost}
     freed: list[int] = []
     concerns = [row.created_by]
     if row.verify:
         data["review"] = row.verify
-        yield from rows.move(ledger, row, TaskState.REVIEW)
+        yield from rows.move(ledger, row, TaskState.REVIEW, usage=act.usage)
     else:
-        yield from rows.move(ledger, row, TaskState.COMPLETED)
+        yield from rows.move(ledger, row, TaskState.COMPLETED, usage=act.usage)
         freed, workers = yield from rows.released_by(ledger, row.number)
         concerns += workers
         if freed:
@@ -258,7 +262,7 @@ def _fail(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settle
             f'Say why it failed: the next who tries reads it. Nothing was changed; claim(id="{row.id}", op="fail", '
             'text="…").'
         )
-    yield from _end_failed(ledger, row, "failed", note)
+    yield from _end_failed(ledger, row, "failed", note, act.usage)
     data = {
         "task": row.id,
         "title": row.title,
@@ -267,19 +271,21 @@ def _fail(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settle
         "state": row.state,
         "left": max(0, row.retries + 1 - row.failures),
     }
+    if act.usage is not None:
+        data |= {"tokens": act.usage.tokens, "cost": act.usage.cost}
     yield from ledger.emit(
         EventType.CLAIM_FAILED, data=data, concerns=[name for name in (row.created_by, row.worker) if name]
     )
     return (yield from _answer(ledger, row, late=late))
 
 
-def _end_failed(ledger: Ledger, row: TaskRow, how: str, note: str) -> Steps[None]:
+def _end_failed(ledger: Ledger, row: TaskRow, how: str, note: str, usage: Usage | None = None) -> Steps[None]:
     """Counts a failure: the task is PENDING again, or FAULTED if no attempts are left."""
     yield from rows.end_attempt(ledger, row, how, note)
     yield from lapses.drop_reservations(ledger, row.lease)
     row.failures += 1
     state = TaskState.FAULTED if row.failures > row.retries else TaskState.PENDING
-    yield from rows.move(ledger, row, state, why=note)
+    yield from rows.move(ledger, row, state, why=note, usage=usage)
 
 
 def _extend(ledger: Ledger, row: TaskRow, act: Settle) -> Steps[Settled]:

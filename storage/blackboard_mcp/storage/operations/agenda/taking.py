@@ -26,7 +26,7 @@ from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, instant, numbers, sql
-from . import lapses, reservations, rows
+from . import budgets, lapses, reservations, rows
 from .dead_ends import dead_ends
 from .lapses import begin
 from .rows import MICROS, TaskRow
@@ -96,6 +96,7 @@ def take(
     if number is None:
         row = yield from _best(ledger, able, paths)
         if row is None:
+            yield from _tell_of_budget(ledger, able)
             # Leases that have ended were cleared away; that stays even if there is nothing to take.
             if ledger.board.seq >= ledger.first_seq:
                 yield from ledger.close()
@@ -132,14 +133,29 @@ def _best(ledger: Ledger, able: Sequence[str], paths: Sequence[str]) -> Steps[Ta
     return None
 
 
+def _tell_of_budget(ledger: Ledger, able: Sequence[str]) -> Steps[None]:
+    """Tells of the budget if it alone keeps a task from being handed out."""
+    kept = yield from _candidates(ledger.no, ledger.agent, able, _TRIED, budgets.UNBOUNDED)
+    if kept:
+        found = yield from rows.find_tasks(ledger.no, kept)
+        yield from budgets.tell(ledger, [found[number] for number in kept])
+
+
 def candidates(no: int, agent: str, able: Sequence[str], most: int) -> Steps[list[int]]:
     """Returns the tasks that are ready for an agent, the best first."""
+    budget = yield from budgets.find(no)
+    room = budgets.UNBOUNDED if budget is None else budget.room()
+    return (yield from _candidates(no, agent, able, most, room)) if room >= 0 else []
+
+
+def _candidates(no: int, agent: str, able: Sequence[str], most: int, room: int) -> Steps[list[int]]:
+    """Returns the tasks that would be ready for an agent if tasks up to the cost `room` were."""
     closed = numbers((yield from rows.closed_stages(no)))
     found: list[tuple[int, int]] = []
     if not (yield sql("tasks_bound"), (no, agent, "", 0)):
-        found += [(-p, n) for n, p in (yield sql("task_pick"), (no, agent, "", closed, most))]
+        found += [(-p, n) for n, p in (yield sql("task_pick"), (no, agent, "", closed, most, room))]
     for skill in ["", *able]:
-        found += [(-p, n) for n, p in (yield sql("task_pick"), (no, "", skill, closed, most))]
+        found += [(-p, n) for n, p in (yield sql("task_pick"), (no, "", skill, closed, most, room))]
     return [number for _, number in sorted(found)[:most]]
 
 

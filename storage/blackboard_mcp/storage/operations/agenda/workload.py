@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.agenda import MAX_WORK, TaskState, Workload
 
 from ..ledger.principals import owners_of
 from ..ledger.rows import BoardRow, Steps, sql
-from . import rows, taking
+from . import budgets, rows, taking
 from .rows import TaskRow
 
 _REVIEWED: Final = 20
@@ -31,7 +31,9 @@ def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
     # An instant before every lease: only the sweep ends them here.
     made = yield from rows.values(board, [found[n] for n in listed], 0)
     ends = len(held), len(held) + len(ready)
-    return Workload(made[: ends[0]], made[ends[0] : ends[1]], made[ends[1] :])
+    budget = yield from budgets.find(no)
+    told = None if budget is None else budget.value()
+    return Workload(made[: ends[0]], made[ends[0] : ends[1]], made[ends[1] :], told)
 
 
 def _confirmable(agent: str, done: Iterable[TaskRow]) -> Steps[list[int]]:

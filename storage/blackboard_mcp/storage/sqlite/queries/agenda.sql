@@ -28,15 +28,15 @@ SELECT 'CANCELLED', count(*) FROM (
 -- A new task.
 INSERT INTO task(board, number, title, text, skill, worker, trigger_if, triggered, priority, stage, required, verify,
                  retries, paths, state, blockers, attempts, failures, holder, lease, length, until, waits_on,
-                 waits_for, result, why, created_by, created_at, moved_at, dead_end)
+                 waits_for, result, why, created_by, created_at, moved_at, dead_end, cost)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-        ?25, ?26, ?27, ?28, ?29, ?30);
+        ?25, ?26, ?27, ?28, ?29, ?30, ?31);
 
 -- name: tasks_get
 -- Tasks by number (a JSON list).
 SELECT board, number, title, text, skill, worker, trigger_if, triggered, priority, stage, required, verify,
        retries, paths, state, blockers, attempts, failures, holder, lease, length, until, waits_on,
-       waits_for, result, why, created_by, created_at, moved_at, dead_end
+       waits_for, result, why, created_by, created_at, moved_at, dead_end, cost
 FROM task WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) ORDER BY number;
 
 -- name: task_put
@@ -44,7 +44,7 @@ FROM task WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) ORDER
 UPDATE task SET title = ?3, text = ?4, skill = ?5, worker = ?6, trigger_if = ?7, triggered = ?8, priority = ?9,
                 stage = ?10, required = ?11, verify = ?12, retries = ?13, paths = ?14, state = ?15, blockers = ?16,
                 attempts = ?17, failures = ?18, holder = ?19, lease = ?20, length = ?21, until = ?22, waits_on = ?23,
-                waits_for = ?24, result = ?25, why = ?26, moved_at = ?29, dead_end = ?30
+                waits_for = ?24, result = ?25, why = ?26, moved_at = ?29, dead_end = ?30, cost = ?31
 WHERE board = ?1 AND number = ?2;
 
 -- name: task_renew
@@ -151,10 +151,11 @@ SELECT task, agent, lease, how, note, at FROM task_attempt
 WHERE board = ?1 AND task = ?2 ORDER BY lease DESC, at DESC LIMIT ?3;
 
 -- name: task_pick
--- Tasks for a worker or with a skill, or free ones, that could be taken: the best ?5, but for those in stages of ?4.
+-- Tasks for a worker or with a skill, or free ones, that could be taken: the best ?5, but for those in stages of ?4 and
+-- those that cost more than ?6.
 SELECT number, priority FROM task AS t INDEXED BY task_next
 WHERE board = ?1 AND worker = ?2 AND skill = ?3 AND state = 'PENDING' AND blockers = 0
-  AND (trigger_if = '' OR triggered = 1) AND stage NOT IN (SELECT value FROM json_each(?4))
+  AND (trigger_if = '' OR triggered = 1) AND stage NOT IN (SELECT value FROM json_each(?4)) AND cost <= ?6
   AND (trigger_if = '' OR NOT EXISTS (
       SELECT 1 FROM task o INDEXED BY task_trigger WHERE o.board = t.board AND o.trigger_if = t.trigger_if
          AND o.state IN ('RUNNING', 'WAITING') AND o.trigger_if <> ''))
@@ -167,6 +168,29 @@ WITH RECURSIVE closed(n) AS (
     UNION SELECT s.number FROM closed JOIN stage s INDEXED BY stage_under ON s.board = ?1 AND s.parent = closed.n
 )
 SELECT c.n, s.state FROM closed c JOIN stage s ON s.board = ?1 AND s.number = c.n;
+
+-- name: agenda_budget
+-- The budget of an agenda with what was used, and how many tasks are held, at which planned cost.
+SELECT b.board, b.steps, b.tokens, b.cost, b.seconds, b.used_steps, b.used_tokens, b.used_cost, b.used_seconds,
+       b.set_by, b.told,
+       (SELECT count(*) FROM task t INDEXED BY task_held
+        WHERE t.board = b.board AND t.state IN ('RUNNING', 'WAITING')),
+       (SELECT CAST(coalesce(sum(t.cost), 0) AS INTEGER) FROM task t INDEXED BY task_held
+        WHERE t.board = b.board AND t.state IN ('RUNNING', 'WAITING'))
+FROM agenda_budget b WHERE b.board = ?1;
+
+-- name: agenda_budget_put
+-- A budget as it is now.
+INSERT INTO agenda_budget(board, steps, tokens, cost, seconds, used_steps, used_tokens, used_cost, used_seconds, set_by,
+                          told)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+ON CONFLICT DO UPDATE SET steps = excluded.steps, tokens = excluded.tokens, cost = excluded.cost,
+    seconds = excluded.seconds, used_steps = excluded.used_steps, used_tokens = excluded.used_tokens,
+    used_cost = excluded.used_cost, used_seconds = excluded.used_seconds, set_by = excluded.set_by, told = excluded.told;
+
+-- name: event_at
+-- When an event happened.
+SELECT at FROM event WHERE board = ?1 AND seq = ?2;
 
 -- name: tasks_of_holder
 -- Tasks that an agent holds, by number.

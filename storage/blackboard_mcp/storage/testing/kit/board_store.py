@@ -14,6 +14,7 @@ from __future__ import annotations
 from .adding import AcknowledgingTests, AddingTests
 from .agreeing import AgreementTests
 from .asking import RequestTests
+from .budgeting import AgendaBudgetTests
 from .cancelling import CancellationTests
 from .claiming import ClaimTests, SuggestionTests
 from .consuming import ConsumerGroupTests
@@ -117,6 +118,7 @@ class BoardStoreKit(
     StageTests,
     ConditionTests,
     TakingTests,
+    AgendaBudgetTests,
     SettlingTests,
     ReservationTests,
     SubBoardTests,

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import Look, Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
-from blackboard_mcp.protocols.runs import Chosen, NewRun
+from blackboard_mcp.protocols.runs import Budget, Chosen, NewRun
 from blackboard_mcp.protocols.sightings import Sighting
 from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.store import BoardStore
@@ -102,12 +102,12 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     await at.post("dora", "why?", "CRITIQUE", critiques=doubtful)
     await at.decide("dora", doubtful, "no reason given", outcome="falls")
     tasks = [
-        NewTask(title="first", paths=("key:theirs:*",)),
+        NewTask(title="first", paths=("key:theirs:*",), cost=0.25),
         NewTask(title="second", after=(-1,), verify="owner"),
         NewTask(title="third"),
         NewTask(title="fourth", sub=SubBoard("below", {"seen": "plan:a"})),
     ]
-    await store.plan("main", "alice", tasks)
+    await store.plan("main", "alice", tasks, budget=Budget(steps=100, cost=12.5))
     await store.plan("main", "alice", [], cancel=[3], why="no need")
     await store.take_task("main", "bob", number=1)
     await store.settle_task("main", "bob", Settle("fail", 1, text=CountedText("no way", 2)))
