@@ -59,6 +59,7 @@ LETTERS: dict[ItemType, str] = {
     ItemType.RESULT: "E",
 }
 
+_TASK = ("T", "t")
 _LETTERS: dict[str, str] = {str(type_): letter for type_, letter in LETTERS.items()}
 
 IMPORTANCE: dict[ItemType, int] = {
@@ -181,7 +182,7 @@ def parse_ref(text: str) -> Ref:
     """Parses a reference such as `H-17`, `17` or `H-17@2`. The letter need not fit: the number decides.
 
     Raises:
-        InvalidInput: `text` is not of that form.
+        InvalidInput: `text` is not of that form, or names a task.
     """
     match = _REF.match(text.strip()) if len(text) <= 40 else None
     if match is None:
@@ -191,6 +192,11 @@ def parse_ref(text: str) -> Ref:
             value=shown,
         )
     version, letter = match["version"], match["letter"]
+    if letter in _TASK:
+        raise InvalidInput(
+            f'{text.strip()} is a task, and no item has the letter T: plan(why="T-{match["number"]}") shows it.',
+            value=text.strip(),
+        )
     return Ref(
         int(match["number"]),
         None if version is None else int(version),

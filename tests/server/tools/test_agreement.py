@@ -120,6 +120,14 @@ async def test_an_author_is_told_that_it_counts_as_agreeing(board: Any) -> None:
     assert told["message"].startswith("D-1 is yours: its author counts as agreeing. Nothing was changed.")
 
 
+async def test_naming_fewer_agents_takes_none_away_and_says_so(board: Any) -> None:
+    ada, _, _ = await board.join("ada", "ben", "cleo")
+    await ada.post("We go by train.", "DECISION", agree=["ben", "cleo"])
+    told = await ada.say("post", id="D-1", agree=["ben"])
+    assert "cleo was asked before and still is: whom you name is added, nobody is taken away" in told
+    assert "asked before" not in await ada.say("post", id="D-1", agree=["ben", "cleo"])
+
+
 async def test_who_objects_need_not_agree_until_the_objection_is_settled(board: Any) -> None:
     ada, ben, _ = await board.join("ada", "ben", "cleo")
     await ada.post("We go by train.", "PLAN", agree=["ben", "cleo"])

@@ -501,12 +501,15 @@ async def test_status_says_when_those_who_are_awaited_were_last_seen(board: Any)
     await bob.post("it does not", "CRITIQUE", edges={"critiques": ["F-1"]})
     board.clock.advance(180)
     text = await bob.say("debate", op="status", id="F-1")
-    assert "last seen: alice 3m, bob 0s" in text
+    assert "last seen: alice 3m, bob 0s\n" in text
     assert (await bob.do("debate", op="status", id="F-1"))["last_seen"].keys() == {"alice", "bob"}
     await alice.do("debate", op="concede", id="F-1", reason="so it is")
     assert "last seen" not in await bob.say("debate", op="status", id="F-1")
     await alice.do("post", text="use it", type="DECISION", agree=["bob", "cleo"])
-    assert "last seen: bob 0s, cleo never" in await alice.say("debate", op="status", id="D-3")
+    assert "last seen: bob 0s, cleo never\n" in await alice.say("debate", op="status", id="D-3")
+    board.clock.advance(240)
+    text = await alice.say("debate", op="status", id="D-3")
+    assert "last seen: bob 4m, cleo never; after 15m away nobody waits for them" in text
 
 
 async def test_a_withdrawal_says_what_was_withdrawn_and_what_became_of_the_debate(board: Any) -> None:

@@ -14,7 +14,7 @@ board, mode = boards.board, boards.mode
 async def seen(agent: Any, item: Any) -> str:
     """Returns the line of an explanation that tells who was shown the item; empty without one."""
     lines = (await agent.say("read", ids=[item["id"]], explain=True)).splitlines()
-    return next((line for line in lines if line.startswith(("seen by ", "never by "))), "")
+    return next((line for line in lines if line.startswith(("seen by ", "not seen by "))), "")
 
 
 async def known(*agents: Any) -> None:
@@ -27,14 +27,14 @@ async def test_an_explanation_tells_who_saw_an_item_when_and_how_and_who_never_d
     alice, coder, critic, tester = await board.join("alice", "coder", "critic", "tester")
     await known(coder, critic, tester)
     item = await alice.post("the port is 8080")
-    assert await seen(alice, item) == "never by coder, critic, tester, posted 0s ago"
+    assert await seen(alice, item) == "not seen by coder, critic, tester, posted 0s ago"
     await coder.say("read")
     board.clock.advance(120)
     await critic.say("read", ids=[item["id"]])
     board.clock.advance(60)
-    assert await seen(alice, item) == "seen by critic 1m (read), coder 3m (view); never by tester"
+    assert await seen(alice, item) == "seen by critic 1m (read), coder 3m (view); not by tester"
     await board.opened.activity.flush()
-    assert await seen(alice, item) == "seen by critic 1m (read), coder 3m (view); never by tester"
+    assert await seen(alice, item) == "seen by critic 1m (read), coder 3m (view); not by tester"
     told = (await alice.do("read", ids=[item["id"]], explain=True))["explanations"][0]
     assert [(one["agent"], one["first_way"], one["last_way"]) for one in told["seen"]] == [
         ("critic", "read", "read"),
@@ -78,7 +78,7 @@ async def test_the_resource_of_an_item_tells_the_same(board: Any) -> None:
     item = await alice.post("a fact")
     await bob.say("read", ids=[item["id"]])
     uri = f"board://main/items/{item['id']}"
-    assert "seen by bob 0s (read); never by carol" in await alice.resource(uri)
+    assert "seen by bob 0s (read); not by carol" in await alice.resource(uri)
     facts = await alice.facts(f"{uri}.json")
     assert ([one["agent"] for one in facts["seen"]], facts["never_seen_by"]) == (["bob"], ["carol"])
 
@@ -92,7 +92,7 @@ async def test_a_resource_counts_as_shown_and_a_completion_does_not(board: Any) 
         {"name": "id", "value": item["id"][:1]},
         {"board": "main"},
     )
-    assert await seen(alice, item) == "never by bob, posted 0s ago"
+    assert await seen(alice, item) == "not seen by bob, posted 0s ago"
     for place in (f"items/{item['id']}", "view/bob", "working.json", "hot-issues", "outline"):
         board.clock.advance(5)
         await bob.resource(f"board://main/{place}")

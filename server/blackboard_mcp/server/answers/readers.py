@@ -16,13 +16,14 @@ _NAMED = 8
 
 
 def seen_line(item: Item, readers: Readership, now: datetime) -> str:
-    """Returns `seen by coder 3m (view); never by tester`; empty if the board knows nobody to name."""
+    """Returns `seen by coder 3m (view); not by tester`; empty if the board knows nobody to name."""
     said = []
     if readers.seen:
         said.append("seen by " + _some([_sighting(item, one, now) for one in readers.seen]))
     if readers.never:
-        age = "" if readers.seen else f", posted {relative_age(_written_at(item), now)} ago"
-        said.append(f"never by {_some([one_line(name) for name in readers.never])}{age}")
+        names = _some([one_line(name) for name in readers.never])
+        age = relative_age(_written_at(item), now)
+        said.append(f"not by {names}" if readers.seen else f"not seen by {names}, posted {age} ago")
     return "; ".join(said)
 
 

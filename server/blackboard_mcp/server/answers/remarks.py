@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.names import called, is_reserved, mentions
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
+from ..input.agreement import asking
 from ..input.posts import PostFields
 from ..text.lines import clip, solved, word
 
@@ -74,6 +75,23 @@ def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
         for item, post in zip(items, given, strict=False)
         if post.edges and (post.id is not None or item.version > 1)
     ]
+
+
+def asked_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
+    """Returns a line for each existing item for which the call asked some agents to agree, while others that were
+    asked before are still awaited.
+
+    `given` are the posts in the order of `items`.
+    """
+    lines = []
+    for item, post in zip(items, given, strict=False):
+        if post.agree and post.id is not None and item.agreement is not None:
+            still = [name for name in item.agreement.waiting if name not in post.agree]
+            if still and not asking(post.agree).everybody:
+                lines.append(
+                    f"{_some(still)} was asked before and still is: whom you name is added, nobody is taken away"
+                )
+    return lines
 
 
 def _same(id_: str, listed: Sequence[Remark]) -> str:

@@ -62,7 +62,7 @@ from ..usecases.searching import FAR, Around, SearchResult
 from . import explanations
 from .events import plainly, taken_back
 from .readers import critiques_line
-from .remarks import edge_lines, remark_lines
+from .remarks import asked_lines, edge_lines, remark_lines
 from .versions import version_lines
 
 FOOTER_TOKENS = 30
@@ -216,7 +216,8 @@ class Rendering:
             if (doubt := notices(item, _NAMED_APART)) != "":
                 words.append(doubt)
             lines.append(" ".join(words))
-        return [*lines, *remark_lines(posted, agent), *edge_lines(posted.items, given)]
+        lines += remark_lines(posted, agent)
+        return [*lines, *edge_lines(posted.items, given), *asked_lines(posted.items, given)]
 
     def committed(
         self,
@@ -621,22 +622,26 @@ class Rendering:
         first: str = "",
         seen: Mapping[str, datetime] | None = None,
         readers: Mapping[int, Readership] | None = None,
+        presence: float = 0,
     ) -> str:
         """Returns the state of a debate and what `agent` owes in it, with a footer; the line `first` stands
         above it.
 
         `seen` maps agents to their last calls; where it is given, the answer shows it for those whom the
-        debate waits for. `readers` tells who was shown the critiques without an answer.
+        debate waits for, with the board's `presence` in seconds. `readers` tells who was shown the critiques
+        without an answer.
         """
-        last = "" if seen is None else self.last_seen(awaited(view), seen)
+        last = "" if seen is None else self.last_seen(awaited(view), seen, presence)
         read = critiques_line(view, readers or {}, self._clock.now())
         lines = [first] if first else []
         lines += standing_lines(view, self._tokenizer, agent, last, read)
         return self.with_footer("\n".join(lines), view.seq, view.attention)
 
-    def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime]) -> str:
-        """Returns a line on when the named agents made their last calls."""
-        return last_seen_line(names, seen, self._clock.now())
+    def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime], presence: float = 0) -> str:
+        """Returns a line on when the named agents made their last calls, and after how many seconds of absence
+        nobody waits for them (0: not told).
+        """
+        return last_seen_line(names, seen, self._clock.now(), presence)
 
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
         """Returns the lines of a debate's record."""

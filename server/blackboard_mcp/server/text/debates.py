@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from blackboard_mcp.protocols.answers import (
     DebateView,
@@ -301,10 +301,24 @@ def awaited(view: DebateView) -> list[str]:
     return list(dict.fromkeys(o.agent for o in view.debate.obligations if o.state in due))
 
 
-def last_seen_line(names: Iterable[str], seen: Mapping[str, datetime], now: datetime) -> str:
-    """Returns a line on when the named agents made their last calls; empty without names."""
-    told = [f"{word(name)} {relative_age(seen[name], now) if name in seen else 'never'}" for name in names]
-    return f"last seen: {_some(told)}" if told else ""
+def last_seen_line(
+    names: Iterable[str], seen: Mapping[str, datetime], now: datetime, presence: float = 0
+) -> str:
+    """Returns a line on when the named agents made their last calls; empty without names.
+
+    `presence` is the number of seconds after which nobody waits for an agent any more (0: never, or not to be
+    told). The line says so when one of them has been away for a fifth of that.
+    """
+    listed = list(names)
+    told = [f"{word(name)} {relative_age(seen[name], now) if name in seen else 'never'}" for name in listed]
+    line = f"last seen: {_some(told)}" if told else ""
+    if presence and any(
+        name in seen and now - seen[name] > timedelta(seconds=presence / 5) for name in listed
+    ):
+        return (
+            f"{line}; after {relative_age(now - timedelta(seconds=presence), now)} away nobody waits for them"
+        )
+    return line
 
 
 def what_closes(view: DebateView) -> str:

@@ -106,11 +106,14 @@ class DebateTool:
             number = parse_ref(id).number
             item = state.items[number].id if number in state.items else id
             seen = await self._board.last_seen(name, awaited(state)) if op == "status" else None
+            presence = await self._board.presence(name) if seen else 0
             readers = await self._readers(caller.agent, name, state) if op == "status" else {}
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
             say = self._say.by(self._board.tokenizers.on(name))
             return Answer(
-                lambda: say.debate(state, caller.agent, first=first, seen=seen, readers=readers),
+                lambda: say.debate(
+                    state, caller.agent, first=first, seen=seen, readers=readers, presence=presence
+                ),
                 lambda: wire.wire_debate(
                     *(item, state.debate, state.items, state.seq),
                     tally=state.tally,
@@ -156,7 +159,8 @@ class DebateTool:
                 text += "; nobody is missing, and its author counts as agreeing"
             if op == "status" and not item.agreement.reached and item.agreement.waiting:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
-                text += f"\n{self._say.last_seen(item.agreement.waiting, seen)}"
+                presence = await self._board.presence(name)
+                text += f"\n{self._say.last_seen(item.agreement.waiting, seen, presence)}"
         return Answer(
             self._say.with_footer(text, seq, attention),
             lambda: wire.DebateAnswer(item=item.id, state=None, seq=seq),

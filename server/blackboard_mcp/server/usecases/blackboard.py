@@ -359,6 +359,11 @@ class Blackboard:
         listed = await self._seen(board)
         return {name: listed[name] for name in names if name in listed}
 
+    async def presence(self, board: str) -> float:
+        """Returns the number of seconds after which nobody waits for an agent without a call; 0: for ever."""
+        found = await self.store.find_board(board)
+        return 0 if found is None else found.config.presence_seconds
+
     async def others_here(self, board: str, agent: str) -> dict[str, datetime]:
         """Returns the last calls of the other agents on a board, by name, the latest first."""
         listed = await self._seen(board)

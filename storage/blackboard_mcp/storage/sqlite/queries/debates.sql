@@ -89,10 +89,17 @@ UPDATE obligation SET state = ?6, reason = ?7
 WHERE board = ?1 AND agent = ?2 AND item = ?3 AND duty = ?4 AND debate = ?5;
 
 -- name: awaited_of_others
--- What other agents owe on items that an agent may see, oldest first.
+-- What other agents owe on items that an agent may see, oldest first; who objects to an item is left out as in
+-- `obligations_of_agent`.
 SELECT o.agent, o.item, o.duty, i.type FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent <> ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
+  AND NOT (o.duty = 'agree' AND EXISTS (
+      SELECT 1 FROM debate d INDEXED BY debate_root
+      CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
+      CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
+      WHERE d.board = o.board AND d.root = o.item AND d.state = 'OPEN' AND c.author = o.agent
+        AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
 ORDER BY o.since, o.item, o.agent, o.duty LIMIT ?3;
 
 -- name: obligations_of_debates

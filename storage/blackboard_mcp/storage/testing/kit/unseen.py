@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Log, Look
 from blackboard_mcp.protocols.store import BoardStore
 
-from ..harness import HandClock, Table
+from ..harness import HandClock, Table, draft
 from .filling import filled
 
 _END = 1 << 62
@@ -145,3 +148,14 @@ class UnseenTests:
         told = await at.store.awaited(at.board, "alice", 8)
         assert [(agent, owed.id, owed.duty) for agent, owed in told] == [("bob", claim.id, "acknowledge")]
         assert len(await at.store.awaited(at.board, "carol", 0)) == 0
+
+    async def test_who_objects_is_not_awaited_to_agree(self, at: Table) -> None:
+        plan = (await at.batch("alice", replace(draft("We go", "PLAN"), agree=Ask(("bob", "carol"))))).items[
+            0
+        ]
+        critique = await at.post("bob", "it is on strike", "CRITIQUE", critiques=plan)
+        told = await at.store.awaited(at.board, "dave", 8)
+        assert [(agent, owed.id) for agent, owed in told] == [("carol", plan.id), ("alice", critique.id)]
+        await at.withdraw("bob", critique)
+        told = await at.store.awaited(at.board, "dave", 8)
+        assert {(agent, owed.id) for agent, owed in told} == {("bob", plan.id), ("carol", plan.id)}
