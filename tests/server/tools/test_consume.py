@@ -357,7 +357,7 @@ async def test_a_repeated_call_gives_the_same_work_again(board: Any) -> None:
         ({"group": "crew", "fail": {"4.1": 5}}, "fail"),
         ({"group": "crew", "limit": 51}, "50"),
         ({"group": "crew", "limit": -1}, "limit"),
-        ({"group": "crew", "seconds": 51}, "seconds"),
+        ({"group": "crew", "seconds": -1}, "seconds"),
         ({"group": "crew", "lease_seconds": 0}, "lease_seconds"),
         ({"group": "crew", "lease_seconds": 3_601}, "lease_seconds"),
         ({"group": "crew", "op": "burn"}, "retry"),

@@ -274,7 +274,7 @@ OFF_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"text": "x" * 20_001, "to": "bob"}, "20000"),
     ({"text": "why?", "to": "bob", "deadline_seconds": 0}, "deadline_seconds"),
     ({"text": "why?", "to": "bob", "deadline_seconds": 1e9}, "deadline_seconds"),
-    ({"text": "why?", "to": "bob", "seconds": 51}, "seconds"),
+    ({"text": "why?", "to": "bob", "seconds": -1}, "seconds"),
     ({"text": "why?", "to": "bob", "cancel": True}, "cancel goes with id"),
     ({"text": "why?", "id": "Q-1"}, "text is fixed"),
     ({"id": "Q-1", "to": "bob"}, "go with a new request"),

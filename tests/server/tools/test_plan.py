@@ -344,6 +344,14 @@ async def test_what_does_not_go_together_is_refused_by_name(board: Any, mode: st
 
 
 @both
+async def test_too_long_a_wait_counts_as_the_longest(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    waiting = asyncio.create_task(ann.do("claim", seconds=600))
+    await ben.do("plan", items=[{"title": "one"}])
+    assert (await waiting)["id"] == "T-1"
+
+
+@both
 async def test_everything_about_one_task_is_told(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ann.do("plan", items=[{"title": "one", "text": "two\nlines", "retries": 0, "paths": ["file:a/*"]}])

@@ -37,7 +37,7 @@ from blackboard_mcp.protocols.literals import EdgeName, TypeName
 from blackboard_mcp.protocols.literals import PostTypeName as PostType
 from blackboard_mcp.protocols.names import MAX_NAME, check_name, is_reserved
 from blackboard_mcp.protocols.tokens import Tokenizer
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from .agreement import Agree, asking
 
@@ -106,7 +106,10 @@ Page = Annotated[int, Field(ge=1, le=200), _ANY_INTEGER]
 Hits = Annotated[int, Field(ge=1, le=100), _ANY_INTEGER]
 MOST_SECONDS = 50
 """Longest wait of one call in seconds; many clients cut off calls that take a minute."""
-Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS), _ANY_NUMBER]
+Seconds = Annotated[
+    float, Field(ge=0), AfterValidator(lambda seconds: min(seconds, MOST_SECONDS)), _ANY_NUMBER
+]
+"""Seconds to wait; more than the longest wait counts as that."""
 
 
 class PostFields(BaseModel):
