@@ -283,7 +283,7 @@ async def rehearse(folder: Path) -> None:
 if __name__ == "__main__":
     template.take(Path(sys.argv[2]))
     template.install()
-    import_module(f"{MODULE}.mcp.models").build_later()  # as `serve` does before it imports the SDK
+    import_module(f"{MODULE}.mcp.models").import_sdk(http=True)  # as `serve` does before it imports the SDK
     for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)

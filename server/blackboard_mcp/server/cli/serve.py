@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..background import alongside
-from ..mcp.models import build_later
+from ..mcp.models import import_sdk
 from ..settings.server import Settings
 from .log_lines import log_to_stderr
 from .options import settings_of
@@ -164,6 +164,7 @@ def serve(config: Path | None, **given: Any) -> None:
     settings = settings_of(config, **given)
     log_to_stderr(settings.log_level)
     _tune()
+    import_sdk(http=settings.transport == "http")
     if settings.transport == "http":
         from ..http.run import new_event_loop
 
@@ -182,12 +183,10 @@ def _tune() -> None:
     A thread gives up the interpreter's lock for each SQL statement and asks for it back; with the default
     switch interval it waits 5 ms each time while the event loop is busy. Garbage collection runs less often,
     because requests leave little garbage, and only from `_started` on, because loaded modules are no garbage.
-    The SDK builds only the models that are used.
     """
     sys.setswitchinterval(0.0005)
     gc.set_threshold(20_000, 20, 20)
     gc.disable()
-    build_later()
 
 
 def _started() -> None:
