@@ -15,7 +15,7 @@ from .read_rules import EVERYBODY
 from .values import dataclass
 
 PANEL = "panel:"
-"""How the tag begins that puts an item into a panel."""
+"""Beginning of the tag that puts an item into a panel; the name of the panel follows."""
 WORKING = "working"
 SEMANTIC = "semantic"
 """The panel of what the board holds to be true; only stewards write it, unless the board names writers."""

@@ -39,7 +39,7 @@ MAX_DEBATE_CALLS = 20
 BOARD = "$board"
 """The name that stands for everything on the board that the agent may see."""
 IN_PANEL = "$panel:"
-"""How the name of a panel begins."""
+"""Beginning of the name of a panel among what a transaction read."""
 
 _ID = re.compile(rf"(?:[{''.join(sorted(LETTERS.values()))}]-)?([0-9]{{1,15}})\Z")
 _VERSIONED = re.compile(r"(.+)@([0-9]{1,9})\Z", re.DOTALL)

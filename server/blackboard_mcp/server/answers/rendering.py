@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core, PassStep
 from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
+from blackboard_mcp.protocols.debates import Debate, DebateState
 from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -35,10 +35,12 @@ from ..input.posts import PostFields
 from ..settings.boards import said_settings
 from ..text.debates import (
     awaited,
+    awaited_words,
     concession,
     debate_lines,
     last_seen_line,
     opened_to_concede,
+    owed_words,
     standing_lines,
 )
 from ..text.lines import (
@@ -82,19 +84,8 @@ _HOW_LEFT = {
 }
 _LEFT_NAMED = 12
 """Most items that one line names as having left together."""
-_DUTIES = {
-    Duty.RESPOND: "answer",
-    Duty.ANSWER: "answer",
-    Duty.AGREE: "agree or object to",
-    Duty.ACKNOWLEDGE: "acknowledge or criticise",
-}
-"""Words of the footer for duties whose names do not say what to do."""
-_OWED = 3
-"""Most items with duties that a footer names."""
 _OF_THE_BOARD = (EventType.ITEM_DOUBTED, EventType.OBLIGATION_WAIVED)
 """Events that follow from what somebody did and are nobody's act."""
-_OTHERS = {**_DUTIES, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
-"""Words for the duties of others."""
 _FAR_SHOWN = 3
 """The most hits that are shown if none is close."""
 _NAMED_APART = 3
@@ -148,12 +139,7 @@ class Rendering:
         words = [f"seq {seq}"]
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
         if owed:
-            told: dict[str, list[str]] = {}
-            for one in owed[:_OWED]:
-                told.setdefault(_DUTIES.get(one.duty, str(one.duty)), []).append(one.id)
-            more = f" +{len(owed) - _OWED}" if len(owed) > _OWED else ""
-            duties = [f"{do} {', '.join(ids)}" for do, ids in told.items()]
-            words.append(f"you owe: {', '.join(duties)}{more}")
+            words.append(f"you owe: {owed_words(owed)}")
         if unseen:
             words.append(f"{unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen")
         return " · ".join(words)
@@ -512,7 +498,9 @@ class Rendering:
                     if others
                     else "nobody else has written anything yet"
                 )
-                lines[0] += f"; {seen}{_waiting(awaited)}"
+                lines[0] += f"; {seen}"
+                if awaited:
+                    lines[0] += f"; waits for {awaited_words(awaited)}"
         elif apart:
             lines.append(_apart(apart))
         footer = self.footer(news.seq, told(shown))
@@ -646,16 +634,6 @@ class Rendering:
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
         """Returns the lines of a debate's record."""
         return debate_lines(debate, items, self._tokenizer)
-
-
-def _waiting(awaited: Sequence[tuple[str, Owed]]) -> str:
-    """Returns whom something waits for, after a semicolon: `; waits for ana: answer C-15; ben: agree to D-25`."""
-    told: dict[str, list[str]] = {}
-    for agent, owed in awaited[:_OWED]:
-        told.setdefault(agent, []).append(f"{_OTHERS.get(owed.duty, str(owed.duty))} {owed.id}")
-    more = f" +{len(awaited) - _OWED}" if len(awaited) > _OWED else ""
-    listed = "; ".join(f"{word(agent)}: {', '.join(duties)}" for agent, duties in told.items())
-    return f"; waits for {listed}{more}" if listed else ""
 
 
 def _how_to_agree(item: Item) -> str:

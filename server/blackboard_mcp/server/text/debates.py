@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from blackboard_mcp.protocols.answers import (
-    DebateView,
-)
+from blackboard_mcp.protocols.answers import DebateView, Owed
 from blackboard_mcp.protocols.debates import (
     CONCEDED,
     Debate,
@@ -42,6 +40,38 @@ _TO_DO = {
     Duty.ANSWER: "answer",
     Duty.AGREE: "agree to",
 }
+_YOURS = {
+    Duty.RESPOND: "answer",
+    Duty.ANSWER: "answer",
+    Duty.AGREE: "agree or object to",
+    Duty.ACKNOWLEDGE: "acknowledge or criticise",
+}
+"""Words of the footer for duties whose names do not say what to do."""
+_OTHERS = {**_YOURS, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
+"""Words for the duties of others."""
+_OWED = 3
+"""Most duties that one line names."""
+
+
+def owed_words(owed: Sequence[Owed]) -> str:
+    """Returns what an agent owes, by what there is to do: `answer C-22, C-23, agree or object to D-9 +1`."""
+    told: dict[str, list[str]] = {}
+    for one in owed[:_OWED]:
+        told.setdefault(_YOURS.get(one.duty, str(one.duty)), []).append(one.id)
+    return ", ".join(f"{do} {', '.join(ids)}" for do, ids in told.items()) + _beyond(owed)
+
+
+def awaited_words(awaited: Sequence[tuple[str, Owed]]) -> str:
+    """Returns what others owe, by agent: `ana: answer C-15; ben: agree to D-25`."""
+    told: dict[str, list[str]] = {}
+    for agent, owed in awaited[:_OWED]:
+        told.setdefault(agent, []).append(f"{_OTHERS.get(owed.duty, str(owed.duty))} {owed.id}")
+    listed = (f"{word(agent)}: {', '.join(duties)}" for agent, duties in told.items())
+    return "; ".join(listed) + _beyond(awaited)
+
+
+def _beyond(duties: Sequence[object]) -> str:
+    return f" +{len(duties) - _OWED}" if len(duties) > _OWED else ""
 
 
 def duty_line(

@@ -34,7 +34,7 @@ _KEPT = (
     r" WHERE acting.place = BOARD OF \1 AND acting.who = \2))))"
 )
 _NAME = len(PANEL) + 3
-"""Where the name of the panel begins in an item's tags as JSON."""
+"""Place of the first letter of the panel's name in an item's tags as JSON, counted from 1."""
 _MARKS = (
     rf"SELECT '' AS mark UNION ALL SELECT \2 UNION ALL SELECT {_TEAM} UNION ALL SELECT mark FROM kept_mark"  # noqa: S608 - words of ours
 )
