@@ -178,6 +178,19 @@ async def test_a_view_names_the_tasks_that_concern_its_reader(board: Any, mode: 
     assert "to confirm" not in await ben.say("read"), "it did the task itself"
 
 
+async def test_tasks_that_a_view_lists_count_as_shown(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ben.post("x", "LOG")
+    await ben.say("wait", seconds=0)
+    await ann.do("plan", items=[{"title": "one"}, {"title": "two", "worker": "ann"}])
+    assert "T-1 p3: one" in await ben.say("read")
+    # The view does not name the task that is for ann alone.
+    assert (await ben.say("wait", seconds=0)).splitlines() == [
+        "seq 4 plan.added by ann: T-2 for ann: two",
+        "seq 4",
+    ]
+
+
 async def test_a_view_lists_few_tasks_in_few_tokens(tmp_path: Path) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
         ann = await opened.join("ann")

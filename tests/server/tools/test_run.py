@@ -114,7 +114,7 @@ async def test_agents_take_turns_and_the_decider_answers(board: Any, mode: str) 
     waiting = asyncio.create_task(ben.do("turn", seconds=50))
     assert (await ann.say("turn", text="The cache is cold.", lease=lease, seconds=0)).splitlines()[:2] == [
         "posted L-2",
-        "run-1 round 2 of 2: ben's turn. turn() waits for yours",
+        "run-1 round 2 of 2: ben's turn, 5m left. turn() waits for yours",
     ]
     got = await asyncio.wait_for(waiting, PATIENCE)
     assert (got["yours"], got["waits_for"], got["said"][0]["text"]) == (True, ["ben"], "The cache is cold.")
@@ -174,11 +174,12 @@ async def test_who_has_no_turn_is_told_so_in_few_tokens(board: Any) -> None:
     await start(ann)
     for _ in range(2):
         text = await ben.say("turn", seconds=0)
-        assert text.splitlines()[0] == "run-1 round 1 of 10: ann's turn. turn() waits for yours"
+        assert text.splitlines()[0] == "run-1 round 1 of 10: ann's turn, 5m left. turn() waits for yours"
         assert boards.TOKENIZER.count(text) <= 40
     text = await ben.say("turn", seconds=0)
     assert (
-        text.splitlines()[0] == "run-1 round 1 of 10: ann's turn. wait() wakes you as well; stopping is fine"
+        text.splitlines()[0]
+        == "run-1 round 1 of 10: ann's turn, 5m left. wait() wakes you too; stopping is fine, the run goes on"
     )
     assert boards.TOKENIZER.count(text) <= 40
     told = await ben.say("wait", since=0, seconds=0)

@@ -40,7 +40,7 @@ def standing_lines(standing: Standing, now: datetime) -> list[str]:
         call = 'finalize(text="…", cites=[…]) may still answer'
         whose = f"{word(run.decider or run.started_by)}: {call}"
         return [*lines, f"{run.id} stopped, no more turns: {clip(run.reason, _SAID)}", *partial, whose]
-    return [*lines, _waiting(standing, run)]
+    return [*lines, _waiting(standing, run, now)]
 
 
 def _done(standing: Standing) -> list[str]:
@@ -74,7 +74,7 @@ def _had_by_one(alone: Sequence[tuple[str, str]]) -> Iterable[str]:
         yield from (f"{word(agent)}: {clip(line, _SAID)}" for agent, line in alone[:_LISTED])
 
 
-def _waiting(standing: Standing, run: Run) -> str:
+def _waiting(standing: Standing, run: Run, now: datetime) -> str:
     """Returns one short line for whoever has no turn now."""
     whose = [word(turn.agent) for turn in run.turns if turn.state == "given"]
     names = ", ".join(whose[:_NAMED]) + (f" +{len(whose) - _NAMED}" if len(whose) > _NAMED else "")
@@ -85,7 +85,8 @@ def _waiting(standing: Standing, run: Run) -> str:
     if run.state is RunState.SETTLED:
         said = f"{run.id} settled: {names or word(run.decider or run.started_by)} answers"
     elif whose:
-        said = f"{place}: {names}'s turn"
+        ends = max(turn.until for turn in run.turns if turn.state == "given")
+        said = f"{place}: {names}'s turn, {left(ends, now)}"
     elif run.reason:
         said = f"{place}: {clip(run.reason, _SAID)}"
     else:
@@ -97,7 +98,7 @@ def _waiting(standing: Standing, run: Run) -> str:
             else f"{said}; not yours"
         )
     if standing.misses >= _PATIENT:
-        return f"{said}. wait() wakes you as well; stopping is fine"
+        return f"{said}. wait() wakes you too; stopping is fine, the run goes on"
     return f"{said}. turn() waits for {'it' if run.state is RunState.SETTLED else 'yours'}"
 
 

@@ -11,9 +11,11 @@ Figures that would count items hidden from the agent are left out.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -37,6 +39,7 @@ _DONE_SHARE = 0.04
 _DONE = "done with: "
 _HELD = "not shown, but held by debates and duties: "
 _HELD_SHARE = 0.06
+_BEGUN = frozenset({EventType.PLAN_ADDED, EventType.RUN_STARTED})
 _ID = 6
 """Tokens of one id in a row of ids, rounded up."""
 _NOTES_SHARE = 0.15
@@ -310,8 +313,16 @@ class Renderer:
             line for section in self._all() for line in section.lines if line.level in (START, WHOLE)
         )
         folded = tuple(item.id for line in lines_there for item in line.folded)
-        told = tuple(seq for line in self._news for seq in line.events)
+        told = (*(seq for line in self._news for seq in line.events), *self._begun())
         return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
+
+    def _begun(self) -> Iterator[int]:
+        """Yields the sequences of events that began a task or run which a line of the view shows as it stands."""
+        named = {line.split(" ", 1)[0] for line in self._tasks}
+        for event in self._standing.snapshot.news.events:
+            about = (event.data.get("task"), event.data.get("run"))
+            if event.event in _BEGUN and not named.isdisjoint(about):
+                yield event.seq
 
     def _levels(self) -> dict[int, int]:
         """Returns how much of each named item is shown: a map from item number to `STUB`, `START` or `WHOLE`."""
