@@ -179,7 +179,7 @@ async def test_who_has_no_turn_is_told_so_in_few_tokens(board: Any) -> None:
     text = await ben.say("turn", seconds=0)
     assert (
         text.splitlines()[0]
-        == "run-1 round 1 of 10: ann's turn, 5m left. wait() wakes you too; stopping is fine, the run goes on"
+        == "run-1 round 1 of 10: ann's turn, 5m left. wait() wakes you too; stopping is fine: it goes on"
     )
     assert boards.TOKENIZER.count(text) <= 40
     told = await ben.say("wait", since=0, seconds=0)

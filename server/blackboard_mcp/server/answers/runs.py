@@ -98,7 +98,7 @@ def _waiting(standing: Standing, run: Run, now: datetime) -> str:
             else f"{said}; not yours"
         )
     if standing.misses >= _PATIENT:
-        return f"{said}. wait() wakes you too; stopping is fine, the run goes on"
+        return f"{said}. wait() wakes you too; stopping is fine: it goes on"
     return f"{said}. turn() waits for {'it' if run.state is RunState.SETTLED else 'yours'}"
 
 
