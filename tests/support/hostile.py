@@ -161,11 +161,38 @@ GOOD: dict[str, tuple[Any, ...]] = {
     "flags": ({"a": True},),
     "lease": (1, 2),
     "parent": ("main", "side"),
+    "tasks": (
+        [{"title": "look"}, {"title": "saw", "after": ["$1"], "verify": True, "paths": ["key:plan:*"]}],
+        [{"title": "compute", "trigger": "count(type=FACT, tag=a) >= 2 and exists(plan:a)", "cost": 2}],
+        [{"title": "tides", "board": {"id": "low", "input": {"a": "F-1"}, "output": {"plan:a": "t:x"}}}],
+        [{"kind": "stage", "title": "build", "exit": "milestone(beta)"}, {"title": "saw", "stage": "$1"}],
+        [{"id": "T-1", "state": "PENDING"}, {"id": "T-2", "priority": 5}],
+    ),
+    "cancel": (["T-1"], ["T-2", "T-3"]),
+    "define": (
+        [{"title": "a", "entry": "done(T-1) or flag(a)", "manual": True}, {"title": "b", "parent": "$1"}],
+        {"title": "beta", "kind": "milestone", "entry": 'milestone("all done") and not no_open_debates()'},
+    ),
+    "budget": ({"cost": 3}, {"steps": 2, "tokens": 9}, {}),
+    "usage": ({"tokens": 5}, {"cost": 0.5}),
+    "cites": (["1"], ["2", "3"]),
 }
 """Valid values by the name of the argument, so that calls pass the first check."""
 RULES = corpus_of("rules")
 FILTERS = corpus_of("filters")
 DRAFTS = corpus_of("drafts")
+CONDITIONS = tuple(
+    json.dumps(text)
+    for word in (*ODD, *SQL, *GLOBS, *KEYS, *REFS)
+    for text in (word, f"exists({word})", f"count(tag={word}) >= 1", f'not milestone("{word}")')
+)
+"""Hostile words as conditions and in them, in raw JSON."""
+MAPPED = tuple(
+    json.dumps(sub)
+    for word in (*KEYS, *ODD, *SQL, *REFS, *GLOBS)
+    for sub in ({"id": "low", "input": {word: "a"}}, {"id": "low", "output": {"a": word}}, word)
+)
+"""Hostile words as boards that do a task, and as keys and names in their mappings, in raw JSON."""
 NAMED: dict[str, tuple[str, ...]] = {
     "settings": tuple(f'{{"validation": {rule}}}' for rule in RULES)
     + tuple(
@@ -175,7 +202,10 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
     "filter": FILTERS,
     "items": tuple(f"[{draft}]" for draft in DRAFTS)
-    + tuple(f'[{{"text": "ok"}}, {draft}]' for draft in DRAFTS),
+    + tuple(f'[{{"text": "ok"}}, {draft}]' for draft in DRAFTS)
+    + tuple(f'[{{"title": "x", "trigger": {text}}}]' for text in CONDITIONS)
+    + tuple(f'[{{"title": "x", "board": {sub}}}]' for sub in MAPPED),
+    "define": tuple(f'[{{"title": "x", "entry": {text}, "exit": {text}}}]' for text in CONDITIONS),
     "writes": tuple(f"[{draft}]" for draft in DRAFTS)
     + tuple(f'[{{"text": "ok"}}, {draft}]' for draft in DRAFTS),
     "debates": (
@@ -276,6 +306,8 @@ class Calls:
             return self._random.choice(self._corpus(name))
         if "enum" in schema and name != "lifecycle":
             return json.dumps(self._random.choice(schema["enum"]))
+        if (tool, name) == ("plan", "items"):
+            return json.dumps(self._random.choice(GOOD["tasks"]))
         if name in ("items", "writes"):
             drafts = [self._draft() for _ in range(self._random.randint(1, 3))]
             return "[" + ", ".join(drafts) + "]"

@@ -234,6 +234,15 @@ class Server:
         self._err.close()
         return code
 
+    def wait(self) -> int:
+        """Waits until the server ends by itself, and returns its exit code."""
+        assert self._process is not None
+        code = self._process.wait(PATIENCE)
+        self.wire.close()
+        self.said()
+        self._err.close()
+        return code
+
     def abandon(self) -> None:
         """Kills the server if it still runs."""
         if self.wire is not None:

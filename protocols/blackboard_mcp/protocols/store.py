@@ -121,8 +121,8 @@ class BoardStore(
         """
         ...
 
-    async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
-        """Returns the board, and creates it with `config` if it does not exist."""
+    async def ensure_board(self, board: str, agent: str, config: BoardConfig, *, parent: str = "") -> Board:
+        """Returns the board, and creates it with `config`, below `parent`, if it does not exist."""
         ...
 
     async def find_board(self, board: str) -> Board | None:

@@ -70,6 +70,13 @@ class SubBoardStore(Protocol):
         """Tells whether there are tasks of sub-boards that are not over."""
         ...
 
+    async def note_sub_board(self, board: str, number: int) -> None:
+        """Notes at which sequence the board below is, unless that is noted already: answers after it count.
+
+        It is called before that board is given anything. The end of the task forgets it.
+        """
+        ...
+
     async def begin_sub_board(self, board: str, number: int) -> bool:
         """Takes the task for the board below it, whose inputs are there; reports `claim.taken`, and `claim.waiting` or
         `claim.done`. False, and nothing is changed, if the task is no longer ready.

@@ -125,9 +125,9 @@ class SqlBoardStore(DebateMethods):
     _change_board = writes(board_operations.change)
     _texts = reads(token_counts.page)
 
-    async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
-        """Returns the board, and creates it with `config` if it does not exist."""
-        return await self.find_board(board) or await self._ensure(board, agent, config)
+    async def ensure_board(self, board: str, agent: str, config: BoardConfig, *, parent: str = "") -> Board:
+        """Returns the board, and creates it with `config`, below `parent`, if it does not exist."""
+        return await self.find_board(board) or await self._ensure(board, agent, config, parent)
 
     async def change_board(
         self,
@@ -173,6 +173,7 @@ class SqlBoardStore(DebateMethods):
 
     sub_boards_due = reads_now(sub_boards.due)
     sub_boards_open = reads(sub_boards.are_open)
+    note_sub_board = writes(sub_boards.note, always=True)
     begin_sub_board = writes(sub_boards.begin, always=True)
     end_sub_board = writes(sub_boards.end, always=True)
 

@@ -231,7 +231,7 @@ class PlanTools:
             tasks = [self._new(place, item) for place, item in enumerate(items or (), 1)]
             for task in tasks:
                 if isinstance(task, NewTask) and task.sub is not None:
-                    await self._tasks.check_below(caller.principal, task.sub.board)
+                    await self._tasks.check_below(caller.principal, task.sub)
             planned, attention = await self._tasks.plan(
                 caller.agent,
                 board,

@@ -28,11 +28,13 @@ from blackboard_mcp.protocols.agenda import (
     Task,
 )
 from blackboard_mcp.protocols.answers import Attention, Once
+from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import BlackboardError
-from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.runs import Budget
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
+from blackboard_mcp.protocols.sub_boards import SubBoard
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 
@@ -140,14 +142,26 @@ class Tasks:
         attention, seq = await self._board.attention(agent, name)
         return (found[0] if found else None), attempts, seq, attention
 
-    async def check_below(self, principal: Principal, below: str) -> None:
-        """Checks that the caller may post on a board that is to do a task. It need not exist.
+    async def check_below(self, principal: Principal, sub: SubBoard) -> None:
+        """Checks that the caller may post the inputs on a board that is to do a task. It need not exist.
 
         Raises:
             InvalidInput: it is no valid board id.
-            UnknownReference, Forbidden: the caller may not post there.
+            UnknownReference, Forbidden: the caller may not post there, or a policy denies an input.
         """
-        await self._board.rights.enter(principal, {Action.POST}, below)
+        await self._board.rights.enter(principal, {Action.POST}, sub.board)
+        found = await self._board.store.find_board(sub.board)
+        access = (self._board.config if found is None else found.config).access
+        for key in sub.input:
+            change = Change(
+                sub.board,
+                ChangeKind.POST,
+                ItemType.FACT,
+                key,
+                author=principal.agent,
+                visibility=Visibility.BOARD,
+            )
+            await self._board.access.ask(self._board.store, principal.agent, access, change)
 
     # Stages
 

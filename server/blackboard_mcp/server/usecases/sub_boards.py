@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from blackboard_mcp.protocols.agenda import task_id
-from blackboard_mcp.protocols.board import BoardChange, Lifecycle
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, parse_ref
@@ -88,14 +88,12 @@ class SubBoards:
     async def _begin(self, due: SubDue) -> None:
         """Puts the inputs and the problem on the board below, which is made if need be, and takes the task for it."""
         below = due.sub.board
-        found = await self._store.find_board(below)
-        if found is None:
-            await self._store.ensure_board(below, SYSTEM, self._board.config)
-            found = await self._store.change_board(below, SYSTEM, BoardChange(parent=due.board))
+        found = await self._store.ensure_board(below, SYSTEM, self._board.config, parent=due.board)
         if found.parent != due.board:
             raise NoHandOver(f"board '{below}' is not below this board")
         if found.lifecycle is not Lifecycle.OPEN:
             raise NoHandOver(f"board '{below}' is {found.lifecycle}")
+        await self._store.note_sub_board(due.board, due.number)
         await self._hand_over(due, due.board, below, due.sub.input)
         said = f"{due.title}\n\n{due.text}" if due.text else due.title
         problem = PostFields(
@@ -118,6 +116,10 @@ class SubBoards:
             raise NoHandOver(f"board '{below}' gave an answer that not everybody there sees")
         answer = items[0]
         await self._hand_over(due, below, due.board, due.sub.output)
+        with contextlib.suppress(BlackboardError):  # a closed board takes no posts
+            problem = await self._entry(below, _problem(due))
+            if problem is not None and problem.status not in FINISHED:
+                await self._board.record(below, [PostFields(id=problem.id, status="RESOLVED")])
 
         async def write(tokenizer: Tokenizer) -> bool:
             counted = CountedText(answer.text, tokenizer.count(answer.text), tokenizer.name)
@@ -127,10 +129,6 @@ class SubBoards:
 
         if await self._board.validation.counted(due.board, write):
             await self._board.prune_if_due(due.board)
-            with contextlib.suppress(BlackboardError):  # a closed board takes no posts
-                problem = await self._entry(below, _problem(due))
-                if problem is not None and problem.status not in FINISHED:
-                    await self._board.record(below, [PostFields(id=problem.id, status="RESOLVED")])
 
     async def _hand_over(self, due: SubDue, source: str, target: str, mapping: Mapping[str, str]) -> None:
         """Copies items that everybody on the source board sees to entries of the target board.
@@ -153,14 +151,16 @@ class SubBoards:
             await self._put(target, entry)
 
     async def _put(self, board: str, entry: PostFields) -> None:
-        """Writes an entry in the name of the server, unless it says the same already.
+        """Writes an entry in the name of the server, unless it says the same already. A copy never takes the place of a
+        problem.
 
         Raises:
-            NoHandOver: an agent wrote the present version.
+            NoHandOver: an agent wrote the present version, or it is no copy.
         """
         assert entry.key is not None
         found = await self._entry(board, entry.key)
-        if found is not None and found.author != SYSTEM:
+        alike = found is None or found.metadata.keys() == (entry.metadata or {}).keys()
+        if found is not None and (found.author != SYSTEM or not alike):
             raise NoHandOver(f"the entry {entry.key} of board '{board}' is {found.author}'s")
         if found is None or found.text != entry.text or found.status in FINISHED:
             version = 0 if found is None else found.version

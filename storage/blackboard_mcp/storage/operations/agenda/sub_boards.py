@@ -147,6 +147,15 @@ def _outcome(board: str, sub: SubBoard, since: int) -> Steps[tuple[str, int, str
     return ("", last[0][0], "") if last else (f"it was {below.lifecycle} without an ANSWER", 0, "")
 
 
+def note(write: Write, board: str, number: int) -> Steps[None]:
+    """Notes at which sequence the board below is before it is given anything, unless that is noted already."""
+    at = yield from find_board(board)
+    found: Sequence[Any] = [] if at is None else (yield sql("sub_boards_of"), (at.no, numbers([number])))
+    below = (yield from find_board(_spec(found[0][1]).board)) if found else None
+    if at is not None and below is not None:
+        yield sql("sub_board_note"), (at.no, number, below.seq)
+
+
 def begin(write: Write, board: str, number: int) -> Steps[bool]:
     """Takes the task for the board below it; false, and nothing is changed, if the task is no longer ready."""
     ledger = yield from open_ledger(write, board, SYSTEM)
@@ -162,7 +171,7 @@ def begin(write: Write, board: str, number: int) -> Steps[bool]:
     yield from rows.move(ledger, row, TaskState.RUNNING)
     data: dict[str, Any] = {"task": row.id, "title": row.title, "attempt": row.attempts, "board": sub.board}
     yield from ledger.emit(EventType.CLAIM_TAKEN, data=data, concerns=[row.created_by])
-    yield sql("sub_board_since"), (ledger.no, number, below.seq)
+    yield sql("sub_board_note"), (ledger.no, number, below.seq)
     if sub.wait:
         yield from rows.move(ledger, row, TaskState.WAITING)
         row.waits_on = f"board {sub.board}"
@@ -189,6 +198,7 @@ def end(
         return False
     if lease and lease != row.lease:
         return False
+    yield sql("sub_board_forget"), (ledger.no, number)
     if ok:
         from .settling import post_result  # it needs this module, by way of the rows
 

@@ -20,10 +20,15 @@ from .ledger import create_ledger, find_board, get_board, open_ledger
 from .rows import BoardRow, Steps, config_json, core_json, differences, sql
 
 
-def ensure(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Board]:
-    """Returns the board, and creates it with `config` if it does not exist."""
+def ensure(write: Write, board: str, agent: str, config: BoardConfig, parent: str = "") -> Steps[Board]:
+    """Returns the board, and creates it with `config`, below `parent`, if it does not exist."""
     ledger = yield from create_ledger(write, board, agent, config)
     if ledger.board.seq >= ledger.first_seq:
+        if parent:
+            yield from _check_parent(board, parent)
+            ledger.board.parent = parent
+            yield from _store(ledger.board)
+            yield from ledger.emit(EventType.BOARD_CHANGED, data={"parent": True})
         yield from ledger.close()
     return ledger.board.value()
 
@@ -132,14 +137,18 @@ def change(
     for name in wanted.settings if "settings" in changed else ():
         ledger.note(ChangeKind.BOARD, name=name)
     if changed:
-        yield (
-            sql("board_change"),
-            (row.no, row.title, row.parent, str(row.lifecycle), config_json(row.config)),
-        )
+        yield from _store(row)
         yield from ledger.emit(EventType.BOARD_CHANGED, data=changed | differences(former, _told(row)))
     if (yield from members.change(ledger, wanted.members, write.grant)) or changed:
         yield from ledger.close()
     return row.value()
+
+
+def _store(row: BoardRow) -> Steps[None]:
+    yield (
+        sql("board_change"),
+        (row.no, row.title, row.parent, str(row.lifecycle), config_json(row.config)),
+    )
 
 
 def _told(row: BoardRow) -> dict[str, object]:

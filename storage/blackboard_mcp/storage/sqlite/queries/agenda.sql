@@ -123,9 +123,13 @@ INSERT INTO sub_board(board, task, spec, since) VALUES (?1, ?2, ?3, 0);
 -- What tasks (a JSON list) that boards below do give and bring back.
 SELECT task, spec FROM sub_board WHERE board = ?1 AND task IN (SELECT value FROM json_each(?2));
 
--- name: sub_board_since
--- A task began on the board below when that was at this sequence.
-UPDATE sub_board SET since = ?3 WHERE board = ?1 AND task = ?2;
+-- name: sub_board_note
+-- A task is given to the board below when that is at this sequence; the first such note counts.
+UPDATE sub_board SET since = ?3 WHERE board = ?1 AND task = ?2 AND since = 0;
+
+-- name: sub_board_forget
+-- A task ended: what the board below answered so far counts no more.
+UPDATE sub_board SET since = 0 WHERE board = ?1 AND task = ?2;
 
 -- name: sub_boards_open
 -- Tasks that boards below do and that are not over, with their boards, what they map, and since when.

@@ -73,6 +73,26 @@ class SubBoardTests:
         assert {event.agent for event in events[1:]} == {SYSTEM}
         assert await due(at) == [(second, 0, "")]
 
+    async def test_an_answer_that_comes_before_the_task_has_begun_counts(self, at: Table) -> None:
+        (number,) = await plan(at, "look", sub=SubBoard("low", fail="fault"), retries=1)
+        made = await at.store.ensure_board("low", SYSTEM, BoardConfig(), parent=at.board)
+        assert (made.parent, made.seq) == (at.board, 2)
+        assert await at.store.ensure_board("low", SYSTEM, BoardConfig(), parent="") == made
+        await at.store.note_sub_board(at.board, number)
+        low = Table(at.store, "low")
+        answer = await low.post("bob", "Nine.", "ANSWER")
+        await at.store.note_sub_board(at.board, number)
+        assert await at.store.begin_sub_board(at.board, number)
+        await at.store.change_board("low", SYSTEM, BoardChange(lifecycle=Lifecycle.SETTLED))
+        found = [one for one in await at.store.sub_boards_due() if one.board == at.board]
+        assert [(one.trouble, one.answer) for one in found] == [("", answer.number)]
+        # It counts once: the next attempt waits for an answer of its own.
+        assert await at.store.end_sub_board(at.board, number, found[0].lease, said("no"), ok=False)
+        await at.store.note_sub_board(at.board, number)
+        assert await at.store.begin_sub_board(at.board, number)
+        lease = (await task(at, number)).lease
+        assert await due(at) == [(number, lease, "it was settled without an ANSWER")]
+
     @pytest.mark.parametrize(
         ("fail", "state"), [("fault", TaskState.FAULTED), ("complete", TaskState.COMPLETED)]
     )
