@@ -171,6 +171,42 @@ async def test_a_promoted_standby_begins_a_new_epoch(tmp_path: Path) -> None:
                 await asyncio.to_thread(one.remove)
 
 
+async def tried(client: Client) -> str | None:
+    """Posts; returns the error's name, or `None`."""
+    try:
+        await call(client, "post", text="one more", type="LOG")
+    except ToolFailed as failed:
+        return str(failed.facts["error"])
+    return None
+
+
+async def test_what_an_agent_wrote_on_one_server_counts_on_the_other(tmp_path: Path, store: str) -> None:
+    # A minute is a twentieth of one post, so nothing comes back meanwhile.
+    limits = {"posts_per_second": 0.01, "posts_burst": 100, "board_posts_burst": 10_000}
+    config = tmp_path / "server.toml"
+    config.write_text("[limits]\n" + "".join(f"{name} = {value}\n" for name, value in limits.items()))
+    options = ("--store", store, "--config", str(config))
+    many = [{"text": f"fact {n}", "type": "LOG"} for n in range(25)]
+    async with (
+        http_server(tmp_path / "one", *options) as one,
+        http_server(tmp_path / "two", *options) as two,
+        http_clients(one.url)("ann") as ann,
+        http_clients(two.url)("ann") as elsewhere,
+    ):
+        for _ in range(2):
+            await call(ann, "post", items=many)
+            await call(elsewhere, "post", items=many)
+
+        # News of what the other server let through takes half a second.
+        for client in (ann, elsewhere):
+            async with asyncio.timeout(60):
+                while (error := await tried(client)) is None:
+                    pass
+                assert error == "rate_limited"
+    posted = postgres_server.server().sql(f"SELECT count(*) FROM {_schema(store)}.item")  # noqa: S608 - ours
+    assert int(posted) < 150, "each server let a whole burst through"
+
+
 async def test_tokens_are_kept_for_all_servers(tmp_path: Path, store: str) -> None:
     there = {"BLACKBOARD_DATA": str(tmp_path / "one"), "BLACKBOARD_STORE": store}
     token = run(there, "token", "create", "--agent", "ann").stdout.strip()

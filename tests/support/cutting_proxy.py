@@ -23,6 +23,10 @@ class Proxy:
         """Words of the client: when they come they are passed on, and the connection ends before the answer."""
         self.cut_before: bytes | None = None
         """Words of the client: when they come the connection ends, and the server never sees them."""
+        self.silent_after: bytes | None = None
+        """Words of the client: when they come they are passed on, and no answer on that connection arrives any more."""
+        self.delay = 0.0
+        """The seconds that each piece of an answer is held back."""
         self.cuts = 0
 
     def cut(self) -> None:
@@ -42,8 +46,11 @@ class Proxy:
             return
         ends = (writer, here)
         self._open.update(ends)
-        cutting = asyncio.Event()
-        both = [self._start(self._up(reader, ends, cutting)), self._start(self._down(there, ends, cutting))]
+        cutting, silent = asyncio.Event(), asyncio.Event()
+        both = [
+            self._start(self._up(reader, ends, cutting, silent)),
+            self._start(self._down(there, ends, cutting, silent)),
+        ]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.transport.abort()
@@ -56,7 +63,11 @@ class Proxy:
         return task
 
     async def _up(
-        self, reader: asyncio.StreamReader, ends: tuple[asyncio.StreamWriter, ...], cutting: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        ends: tuple[asyncio.StreamWriter, ...],
+        cutting: asyncio.Event,
+        silent: asyncio.Event,
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
@@ -68,16 +79,26 @@ class Proxy:
                     self.cut_after = None
                     self.cuts += 1
                     cutting.set()
+                if self.silent_after is not None and self.silent_after in data:
+                    self.silent_after = None
+                    silent.set()
                 ends[1].write(data)
                 await ends[1].drain()
 
     async def _down(
-        self, reader: asyncio.StreamReader, ends: tuple[asyncio.StreamWriter, ...], cutting: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        ends: tuple[asyncio.StreamWriter, ...],
+        cutting: asyncio.Event,
+        silent: asyncio.Event,
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
                 if cutting.is_set():
                     return
+                if silent.is_set():
+                    continue
+                await asyncio.sleep(self.delay)
                 ends[0].write(data)
                 await ends[0].drain()
 

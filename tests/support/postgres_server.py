@@ -55,7 +55,7 @@ class Server:
             shutil.chown(self.folder, self._user)
         self.data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         # Another order of letters than the bytes' shows where a statement forgets which it needs.
         if copy_of is not None:
             source = ("-h", "127.0.0.1", "-p", str(copy_of.port), "-U", "blackboard")
@@ -199,7 +199,8 @@ END $$
 """
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Returns a port of loopback on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

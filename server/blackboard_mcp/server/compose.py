@@ -191,6 +191,10 @@ async def _opened(
         if background:
             work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("below", below.run())]
             work.append(("episodes", _episodes(blackboard)))
+            if settings.on_postgres and not memory:
+                from .limits.shared_rates import share
+
+                work.append(("rates", share(lambda: blackboard.quotas, cast(Any, opened).engine)))
             if settings.retention is not None:
                 from .usecases.retention import Keeper
 

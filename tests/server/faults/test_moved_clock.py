@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
-import shutil
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,53 +12,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import moved_clock
 import pytest
 from injecting import Poster, Server, health, log_of, tool, wires
 from patience import PATIENCE, until
 
 DAY = 86_400
-LIBRARY = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
-def needs_faketime() -> None:
-    """Skips where nothing can move a process's clock, but never in CI."""
-    if sys.platform == "linux" and LIBRARY.is_file():
-        return
-    if os.environ.get("CI"):
-        pytest.fail("needs libfaketime: .ci/run brings it")
-    pytest.skip("needs libfaketime, which moves a process's clock")
-
-
-class Clock:
-    """The clock of one process, as far from the machine's as it is told; what measures spans goes on."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "offset"
-        self.set(0)
-
-    def set(self, seconds: int) -> None:
-        new = self._file.with_suffix(".new")
-        new.write_text(f"{seconds:+d}\n")
-        new.replace(self._file)
+class Clock(moved_clock.Clock):
+    """The clock of a server, which is told when the server has seen it."""
 
     def move(self, server: Server, seconds: int) -> None:
         """The same, seen by the server."""
         self.set(seconds)
         address = urlsplit(server.url)
         until(lambda: abs(told(address.netloc) - time.time() - seconds) < 60)
-
-    @property
-    def before(self) -> list[str]:
-        """The words before a command whose process has this clock."""
-        told = {
-            "LD_PRELOAD": str(LIBRARY),
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_CACHE_DURATION": "1",
-            "NO_FAKE_STAT": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # else each wait for the interpreter's lock ends at once
-        }
-        return [shutil.which("env") or "env", *(f"{name}={value}" for name, value in told.items())]
 
 
 def told(address: str) -> float:
@@ -76,7 +42,7 @@ def told(address: str) -> float:
 
 @pytest.fixture
 def clock(tmp_path: Path) -> Clock:
-    needs_faketime()
+    moved_clock.needs_faketime()
     return Clock(tmp_path)
 
 

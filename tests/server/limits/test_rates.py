@@ -188,3 +188,50 @@ def test_the_size_of_a_post_is_its_text_and_metadata_in_utf_8() -> None:
     assert size_of("ä" * 10) == 20
     assert size_of("x", {"a": "b"}) == 1 + len('{"a": "b"}')
     assert size_of("\ud800") == 1
+
+
+def shared(time: Time, count: int) -> list[Quotas]:
+    """The quotas of so many servers on the same boards."""
+    servers = [Quotas(LIMITS, clock=time) for _ in range(count)]
+    for one in servers:
+        one.shared = True
+    return servers
+
+
+def tell(servers: list[Quotas]) -> None:
+    """Tells each what the others let through."""
+    told = [one.taken() for one in servers]
+    for n, one in enumerate(servers):
+        one.took_elsewhere(each for m, taken in enumerate(told) if m != n for each in taken)
+
+
+def test_what_one_server_let_through_counts_in_the_others(time: Time) -> None:
+    one, other = servers = shared(time, 2)
+    assert taken(one, "a", "main", 150) == 100
+    tell(servers)
+    assert taken(other, "a", "main", 150) == 0
+    assert taken(other, "b", "main", 10) == 10
+    tell(servers)
+    time.now += 10
+    assert taken(one, "a", "main", 150) == 20
+    tell(servers)
+    assert taken(other, "a", "main", 150) == 0
+
+
+def test_what_several_let_through_at_once_is_paid_back(time: Time) -> None:
+    servers = shared(time, 3)
+    assert [taken(one, "a", f"board{n}", 150) for n, one in enumerate(servers)] == [100, 100, 100]
+    through = 0
+    for _ in range(150):
+        tell(servers)
+        time.now += 1
+        for n, one in enumerate(servers):
+            through += taken(one, "a", f"board{n}", 1)
+            tell(servers)
+    assert through == 2 * 150 - 200, "in the long run the rate is that of one server"
+
+
+def test_a_server_alone_keeps_nothing_to_tell(time: Time) -> None:
+    quotas = Quotas(LIMITS, clock=time)
+    quotas.charge("a", "main", 5)
+    assert quotas.taken() == []

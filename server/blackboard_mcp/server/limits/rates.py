@@ -1,7 +1,8 @@
 """Rates of writing, in items and in bytes: a token bucket for each principal and one for each board.
 
 A board's bucket is shared fairly: only principals that lately wrote no more than the average may use its last
-half. So a principal that floods a board leaves room for the rest. Counts are per process.
+half. So a principal that floods a board leaves room for the rest. Counts are per process; several servers of the same
+boards tell each other what was taken (`shared_rates.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,10 @@ _SWEEP_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
 _SLACK = 1 + 1e-6
 """Tolerance for rounding: the only writer equals the average, and must not come out above it."""
+
+
+Taken = tuple[str, str, str, float]
+"""The unit, who took it, from which board's bucket besides his own, and how much."""
 
 
 @dataclass(slots=True)
@@ -97,6 +102,8 @@ class _Meter:
     _principals: dict[str, _Bucket] = field(default_factory=dict)
     _boards: dict[str, _Board] = field(default_factory=dict)
     _sweep_at: int = _SWEEP_AT
+    untold: dict[tuple[str, str], float] = field(default_factory=dict)
+    """What principals took from boards since others were last told."""
 
     def __len__(self) -> int:
         return len(self._principals) + sum(1 + len(board.took) for board in self._boards.values())
@@ -198,6 +205,8 @@ class Quotas:
         self._unlimited = limits is None
         self._owner_of = owner_of
         self._clock = clock
+        self.shared = False
+        """Whether other servers have to be told what is taken here."""
         self._items = _Meter(
             "items",
             "posts_per_second",
@@ -254,6 +263,25 @@ class Quotas:
             meter.check(principal, board, amount, now)
         for meter, amount in wanted:
             meter.take(principal, board, amount, now)
+            if self.shared:
+                key = principal, board
+                meter.untold[key] = meter.untold.get(key, 0) + amount
+
+    def taken(self) -> list[Taken]:
+        """Returns and forgets what was taken here since the last call; needs `shared`."""
+        told = []
+        for meter in (self._items, self._bytes):
+            told += [(meter.unit, who, board, amount) for (who, board), amount in meter.untold.items()]
+            meter.untold.clear()
+        return told
+
+    def took_elsewhere(self, taken: Iterable[Taken]) -> None:
+        """Takes from the buckets what other servers gave out; a level may fall below nothing."""
+        now = self._clock()
+        meters = {meter.unit: meter for meter in (self._items, self._bytes)}
+        for unit, who, board, amount in taken:
+            if not self._unlimited and unit in meters:
+                meters[unit].take(who, board, amount, now)
 
 
 def size_of(text: str | None, metadata: Mapping[str, Any] | None = None) -> int:

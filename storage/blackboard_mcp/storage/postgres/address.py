@@ -41,7 +41,9 @@ class Address:
         """
         try:
             parts = urlsplit(text)
-            port = f":{parts.port}" if parts.port else ""
+            hosts = parts.netloc.rpartition("@")[2]
+            for host in hosts.split(","):
+                urlsplit(f"//{host}").port  # noqa: B018 - raises if it is none
         except ValueError:
             raise InvalidInput(f"The address of the store cannot be read. {_FORM}") from None
         if parts.scheme not in SCHEMES:
@@ -58,7 +60,7 @@ class Address:
         listen = given.pop("listen", None)
         return cls(
             dsn=urlunsplit(parts._replace(query=urlencode(given))),
-            shown=f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}",
+            shown=f"{parts.scheme}://{hosts}{parts.path}",
             schema=schema,
             pooled=cached is not None,
             listen=listen,

@@ -33,6 +33,8 @@ from .session import Lost, Session, translated, unreachable
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "blackboard_news"
+WORDS: Final = "blackboard_words"
+"""The channel of what servers tell each other besides."""
 _MEMBERS: Final = 64
 """The most operations in one transaction."""
 _SPAN: Final = 0.05
@@ -58,6 +60,9 @@ _DAY: Final = 86_400.0
 _MILESTONES: Final = (20, 100, 500, 2_500, 12_500)
 """Numbers of commits after which the server counts its tables for the plans of statements."""
 _LOOK: Final = "SELECT pulse, schema FROM installation"
+_TIME: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_APART: Final = 0.05
+"""The seconds by which this machine's clock and the database's may differ before that is allowed for."""
 
 
 class _Untold(StoreError):
@@ -122,11 +127,16 @@ class PostgresEngine:
         self._changes = Changes()
         self._pulse = 0
         self._registered = float("inf")
+        self.ahead = 0.0
+        """The seconds by which the database's clock is ahead of this machine's."""
         self._milestone: int | None = None
         self._told = asyncio.Event()
         self._speaking = asyncio.Lock()
         self._hear = asyncio.Event()
+        self.heard: Callable[[str], None] = lambda words: None
+        """Called with what another server on these boards told."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._ending: set[asyncio.Task[None]] = set()
         self._trouble: Trouble | None = None
         self._outdated: BaseException | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -158,6 +168,7 @@ class PostgresEngine:
             tables = await engine._patiently(engine._prepare)
             for session in (engine._writer, *engine._readers):
                 session.dialect = tables
+            await engine._patiently(lambda: engine._measure(engine._writer))
             engine._tasks = [
                 asyncio.create_task(each()) for each in (engine._write, engine._watch, engine._tell)
             ]
@@ -184,7 +195,9 @@ class PostgresEngine:
                 result: T = await self._patiently(lambda: self._snapshot(session, operation))
             return result
         finally:
-            self._idle.put_nowait(session)
+            ending = asyncio.create_task(self._end(session))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     async def write(self, operation: Operation[T]) -> T:
         """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
@@ -348,14 +361,17 @@ class PostgresEngine:
             if not session.is_open:
                 await session.open()
             await session.execute(session.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY"))
-            result = await session.run(operation)
-            await session.execute("COMMIT")
-            return result
+            return await session.run(operation)
         except Lost:
             raise
         except BaseException as error:
             await session.roll_back()
             raise translated(error, "read") from error
+
+    async def _end(self, session: Session) -> None:
+        """Ends the transaction of a read, for which its caller need not wait, and lends the connection on."""
+        await session.roll_back()
+        self._idle.put_nowait(session)
 
     # Writing
 
@@ -376,15 +392,20 @@ class PostgresEngine:
         line = self._dear if dear else self._jobs
         return line.popleft() if line else None
 
-    async def _group(self, first: _Job) -> None:
-        """Runs operations in one transaction and settles them; after a loss, again until the deadline."""
+    async def _group(self, first: _Job, *, alone: bool = False) -> None:
+        """Runs operations in one transaction and settles them; after a loss, again until the deadline.
+
+        With `alone` no others join the first.
+        """
         group = [first]
         first.started = True
         pauses = iter(_PAUSES)
         pause = 0.0
         while group:
             try:
-                group = await self._attempt(group)
+                for job in await self._attempt(group, alone=alone):
+                    await self._group(job, alone=True)
+                return
             except Lost as lost:
                 pause = next(pauses, pause)
                 # Who has an answer already was told that nothing was changed.
@@ -404,8 +425,11 @@ class PostgresEngine:
                     job.fail(translated(error, "write"))
                 return
 
-    async def _attempt(self, group: list[_Job]) -> list[_Job]:
-        """Runs the group, and more that waits, in one transaction; returns the jobs that have to run again.
+    async def _attempt(self, group: list[_Job], *, alone: bool) -> list[_Job]:
+        """Runs the group, and more that waits, in one transaction; returns jobs to run again, each by itself.
+
+        An error that leaves the transaction as it was is its own operation's alone. After another, all that went
+        before runs again, since one operation is undone by the end of its transaction.
 
         Raises:
             Lost: the server is away, and nothing was changed.
@@ -418,6 +442,7 @@ class PostgresEngine:
         try:
             if not session.is_open:
                 await session.open()
+            await session.prepare_together()
             await session.execute(session.begin())
             transaction, pulse = await self._lock(session)
         except Lost:
@@ -431,25 +456,23 @@ class PostgresEngine:
         place = 0
         while place < len(group):
             job = group[place]
+            session.wrote = False
             try:
-                if results:
-                    await session.execute("SAVEPOINT one")
                 with _metered(job.meter):
                     outcome = await session.run(job.operation, change)
-                if results:
-                    await session.execute("RELEASE SAVEPOINT one")
                 results.append((job, outcome))
             except Lost:
                 raise
             except BaseException as error:
+                if session.wrote and results:
+                    await session.roll_back()
+                    return [one for one in group if not one.future.done()]
                 job.fail(translated(error, "write"))
-                if not results:
-                    # Nothing of the others is lost yet: they begin anew.
+                if session.wrote:
                     await session.roll_back()
                     return group[place + 1 :]
-                await session.execute("ROLLBACK TO SAVEPOINT one")
             place += 1
-            ends = job.dear or place >= _MEMBERS or time.monotonic() > until
+            ends = alone or job.dear or place >= _MEMBERS or time.monotonic() > until
             if place == len(group) and self._jobs and not ends:
                 more = self._jobs.popleft()
                 more.started = True
@@ -459,9 +482,7 @@ class PostgresEngine:
         elif (undone := await self._commit(session, transaction)) is not None:
             if len(results) > 1 and not isinstance(undone, _Untold):
                 # One of them broke a reference that is checked at the end: each alone shows which.
-                for job, _ in results:
-                    await self._alone(job)
-                return []
+                return [job for job, _ in results]
             for job, _ in results:
                 job.fail(undone)
             return []
@@ -472,30 +493,6 @@ class PostgresEngine:
             self._pulse = pulse
             self._committed()
         return []
-
-    async def _alone(self, job: _Job) -> None:
-        """Runs one operation in a transaction of its own and settles it."""
-        session, changed = self._writer, [False]
-
-        def change() -> None:
-            changed[0] = True
-
-        try:
-            await session.execute(session.begin())
-            transaction, _ = await self._lock(session)
-            outcome = await session.run(job.operation, change)
-            undone = await self._commit(session, transaction)
-        except BaseException as raised:
-            if not isinstance(raised, Lost):
-                await session.roll_back()
-            job.fail(unreachable(self._deadline) if isinstance(raised, Lost) else translated(raised, "write"))
-            return
-        if undone is not None:
-            job.fail(undone)
-            return
-        job.settle(outcome)
-        if changed[0]:
-            self._committed()
 
     async def _lock(self, session: Session) -> tuple[str, int]:
         """Takes the lock of all writers; returns the transaction's number, and the number of commits with it.
@@ -523,7 +520,7 @@ class PostgresEngine:
     async def _commit(self, session: Session, transaction: str) -> BaseException | None:
         """Commits; returns the error that undid the transaction, or `None`.
 
-        If the connection breaks meanwhile, the server is asked what became of the transaction.
+        If the connection breaks meanwhile, or no answer comes, the server is asked what became of the transaction.
 
         Raises:
             Lost: the server undid it.
@@ -531,10 +528,10 @@ class PostgresEngine:
         place = session.place
         try:
             await session.execute("COMMIT")
-        except Lost as lost:
+        except (Lost, TimeoutError) as lost:
             state = await self._state(session, transaction, place)
             if state == "aborted":
-                raise
+                raise Lost(f"{lost}") from lost
             if state == "committed":
                 return None
             return _Untold(
@@ -555,7 +552,7 @@ class PostgresEngine:
                 if session.place != place:
                     return None
                 state = (await session.fetch("SELECT pg_xact_status($1::text::xid8)", [transaction]))[0][0][0]
-            except Lost:
+            except (Lost, TimeoutError):
                 await asyncio.sleep(_PAUSES[1])
                 continue
             except (StoreError, asyncpg.PostgresError):
@@ -611,6 +608,7 @@ class PostgresEngine:
             try:
                 listening = await self._listen()
                 await self._look()
+                await self._measure(self._news)
                 self._trouble = None
                 await self._count()
                 if time.monotonic() - self._registered > _DAY:
@@ -629,8 +627,27 @@ class PostgresEngine:
             return False
         if not self._news.is_open:
             await self._news.open()
-            await self._news.listen(CHANNEL, self._hear.set)
+            await self._news.listen(CHANNEL, lambda schema: self._hear.set())
+            await self._news.listen(WORDS, self._words)
         return True
+
+    async def tell(self, words: str) -> None:
+        """Tells the other servers on these boards something of up to 7,900 bytes, which may be lost.
+
+        Behind a pooler without a direct address nobody hears of it.
+        """
+        if self._news is None or not self._news.is_open:
+            return
+        with contextlib.suppress(Lost, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            async with self._speaking:
+                await self._news.fetch(
+                    "SELECT pg_notify($1::text, $2::text)", [WORDS, f"{self._address.schema} {words}"]
+                )
+
+    def _words(self, told: str) -> None:
+        schema, _, words = told.partition(" ")
+        if schema == self._address.schema:
+            self.heard(words)
 
     async def _look(self) -> None:
         """Asks for the number of commits, and wakes who waits if it grew."""
@@ -647,6 +664,18 @@ class PostgresEngine:
         if pulse != self._pulse:
             self._pulse = pulse
             self._changes.bump()
+
+    async def _measure(self, session: Session | None) -> None:
+        """Learns how far the database's clock is from this machine's, so that all servers go by one clock."""
+        if session is None or not session.is_open:
+            return
+        began, before = time.monotonic(), time.time()
+        async with self._speaking:
+            (((there,),), _) = await session.fetch(_TIME)
+        half = (time.monotonic() - began) / 2
+        ahead = there / 1_000_000 - before - half
+        if abs(ahead - self.ahead) > half + _APART:
+            self.ahead = ahead
 
     async def _count(self) -> None:
         """Has the server count its tables at the first milestones of a new schema.

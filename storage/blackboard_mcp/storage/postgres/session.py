@@ -1,4 +1,8 @@
-"""One connection to PostgreSQL: it opens again after a loss, prepares each statement once, and translates errors."""
+"""One connection to PostgreSQL: it opens again after a loss, prepares each statement once, and translates errors.
+
+A statement that changes rows and returns none waits until rows are asked for, so that several go in one round trip.
+What often comes together becomes a function of the connection's own, which runs it from plans that the server keeps.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,16 @@ from blackboard_mcp.storage.operation import Operation, Rows, T
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.dialect import Dialect
 
+from .together import Asked, Together, parts, waits
+
 logger = logging.getLogger(__name__)
 
 ASKED_SECONDS: Final = 60.0
 """The most seconds that one statement may take."""
 _CONNECTING: Final = 10.0
 _PREPARED: Final = 1_000
+_WAITING: Final = 64
+"""The most statements that wait for the next one."""
 _NOT_NOW: Final = frozenset({"57P01", "57P02", "57P03", "25006", "53300"})
 """States of a server that stops, starts, is a standby, or has no room for a connection."""
 _LATER: Final = frozenset({"55P03", "40001", "40P01", "57014"})
@@ -55,6 +63,9 @@ class Session:
         self._settings = _PLANNING | (settings or {})
         self._raw: asyncpg.Connection | None = None
         self._prepared: OrderedDict[str, Any] = OrderedDict()
+        self._together = Together()
+        self.wrote = False
+        """Whether a statement changed rows or failed since this was last set to false."""
         self.dialect: Dialect | None = None
         """How statements are translated; an engine sets it when it knows the schema."""
         self.place = ""
@@ -73,7 +84,7 @@ class Session:
         """
         if self.is_open:
             return
-        self._prepared.clear()
+        self._forget()
         path = f"{self._address.schema}, pg_catalog"
         settings = {} if self._address.pooled else {"search_path": path, **self._settings}
         try:
@@ -124,37 +135,87 @@ class Session:
         """Runs a statement of PostgreSQL's; returns its rows, and whether it changed any."""
         with self._telling():
             try:
-                prepared = self._prepared.get(statement)
-                if prepared is None:
-                    prepared = await self._connection().prepare(statement)
-                    if not self._address.pooled:
-                        self._prepared[statement] = prepared
-                        if len(self._prepared) > _PREPARED:
-                            self._prepared.popitem(last=False)
+                prepared = await self._prepare(statement)
                 rows = await prepared.fetch(*map(_stored, values))
             except asyncpg.PostgresError as error:
+                self.wrote = True
                 logger.debug("%s: %s", error, statement)
                 raise
             done = prepared.get_statusmsg()
-        return [_told(tuple(row)) for row in rows], done[:6] in _CHANGING and not done.endswith(" 0")
+        did = done[:6] in _CHANGING and not done.endswith(" 0")
+        self.wrote |= did
+        return [_told(tuple(row)) for row in rows], did
+
+    async def _prepare(self, statement: str) -> Any:
+        """Returns the statement as the server prepared it."""
+        prepared = self._prepared.get(statement)
+        if prepared is None:
+            prepared = await self._connection().prepare(statement)
+            if not self._address.pooled:
+                self._prepared[statement] = prepared
+                if len(self._prepared) > _PREPARED:
+                    self._prepared.popitem(last=False)
+        return prepared
 
     async def run(self, operation: Operation[T], changed: Callable[[], None] | None = None) -> T:
         """Runs an operation to its end in the transaction that is open; calls `changed` when it changed rows."""
         assert self.dialect is not None
         steps = operation()
         rows: Rows | None = None
+        waiting: list[Asked] = []
         try:
             while True:
                 text, values = steps.send(rows) if rows is not None else next(steps)
-                statement, ordered = self.dialect.statement(text, values)
-                rows, did = await self.fetch(statement, ordered)
-                if did and changed is not None:
-                    changed()
+                asked = self.dialect.statement(text, values)
+                waiting.append(asked)
+                rows = []
+                if not waits(asked[0]) or len(waiting) >= _WAITING:
+                    rows, did = await self._ask(waiting)
+                    waiting.clear()
+                    if did and changed is not None:
+                        changed()
         except StopIteration as end:
+            if waiting and (await self._ask(waiting))[1] and changed is not None:
+                changed()
             result: T = end.value
             return result
         finally:
             steps.close()
+
+    async def _ask(self, statements: Sequence[Asked]) -> tuple[Rows, bool]:
+        """Runs statements in order; returns the rows of the last one, and whether any changed rows."""
+        rows: Rows = []
+        changed = False
+        for part in parts(statements):
+            call = self._together.call([statement for statement, _ in part]) if len(part) > 1 else None
+            if call is not None:
+                # Its first row tells how many rows it changed.
+                (first, *_), *found = (
+                    await self.fetch(call, [value for _, values in part for value in values])
+                )[0]
+                self.wrote |= first > 0
+                changed |= first > 0
+                rows = [row[1:] for row in found]
+                continue
+            for statement, values in part:
+                rows, did = await self.fetch(statement, values)
+                changed |= did
+        return rows, changed
+
+    async def prepare_together(self) -> None:
+        """Makes functions for statements that often came together; to be called while no transaction is open."""
+        with self._telling():
+            for statements in self._together.wanted():
+                columns = None
+                if not waits(statements[-1]):
+                    columns = [a.type.name for a in (await self._prepare(statements[-1])).get_attributes()]
+                try:
+                    await self._connection().execute(self._together.made(statements, columns))
+                except asyncpg.PostgresError as error:
+                    # A user may be forbidden to make anything temporary; all works without.
+                    logger.debug("no function for statements that come together: %s", error)
+                    self._together = Together(enabled=False)
+                    return
 
     async def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Adds many rows to a table."""
@@ -167,15 +228,18 @@ class Session:
         try:
             if self.is_open:
                 await self.execute("ROLLBACK")
-        except (Lost, StoreError, asyncio.CancelledError):
+        except (
+            *(Lost, StoreError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError),
+            asyncio.CancelledError,
+        ):
             self.drop()
 
-    async def listen(self, channel: str, heard: Callable[[], object]) -> None:
-        """Calls `heard` for each notification on the channel from now on that this connection did not send."""
+    async def listen(self, channel: str, heard: Callable[[str], object]) -> None:
+        """Calls `heard` with each notification on the channel from now on that this connection did not send."""
 
-        def tell(connection: asyncpg.Connection, sender: int, *_: object) -> None:
+        def tell(connection: asyncpg.Connection, sender: int, channel: str, words: str) -> None:
             if sender != connection.get_server_pid():
-                heard()
+                heard(words)
 
         with self._telling():
             await self._connection().add_listener(channel, tell)
@@ -183,9 +247,14 @@ class Session:
     def drop(self) -> None:
         """Ends the connection at once."""
         raw, self._raw = self._raw, None
-        self._prepared.clear()
+        self._forget()
         if raw is not None and not raw.is_closed():
             raw.terminate()
+
+    def _forget(self) -> None:
+        """Forgets what the server kept for a connection that is gone."""
+        self._prepared.clear()
+        self._together = Together(enabled=not self._address.pooled)
 
     async def close(self) -> None:
         """Ends the connection."""
@@ -204,7 +273,10 @@ class Session:
 
 
 class _Telling:
-    """Turns errors of the driver into `Lost`, and keeps the others; a broken connection is dropped."""
+    """Turns errors of the driver into `Lost`, and keeps the others.
+
+    A connection that broke is dropped, and one on which nobody answered in time: what it does is not known.
+    """
 
     __slots__ = ("_session",)
 
@@ -218,7 +290,7 @@ class _Telling:
         if error is not None and is_lost(error):
             self._session.drop()
             raise Lost(f"{type(error).__name__}: {error}") from error
-        if isinstance(error, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError | TimeoutError):
             self._session.drop()
 
 

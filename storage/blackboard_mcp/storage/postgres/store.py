@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import os
 import secrets
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blackboard_mcp.protocols.clock import Clock, SystemClock
 from blackboard_mcp.protocols.errors import InvalidInput, StoreError
@@ -14,13 +16,28 @@ from blackboard_mcp.storage.store import SqlBoardStore
 
 from .address import Address
 
+if TYPE_CHECKING:
+    from .engine import PostgresEngine
+
+
+class DatabaseClock:
+    """The clock of the database, as far as the connection tells: servers whose clocks differ go by one."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self._engine = engine
+
+    def now(self) -> datetime:
+        """Returns the database's present time in UTC."""
+        return datetime.now(UTC) + timedelta(seconds=self._engine.ahead)
+
 
 async def open_postgres_store(
     address: str, *, clock: Clock | None = None, folder: Path | None = None, synchronous: bool = True
 ) -> SqlBoardStore:
     """Opens the boards at an address `postgresql://…`; makes or migrates their schema if need be.
 
-    `folder` is the data folder of this machine, which holds its index of the archive.
+    `folder` is the data folder of this machine, which holds its index of the archive. Times are the database's, unless
+    another `clock` than the machine's is given.
 
     Raises:
         InvalidInput: it is no such address, or the driver is not installed.
@@ -40,7 +57,9 @@ async def open_postgres_store(
 
     reader = "main" if folder is None else await asyncio.to_thread(_reader, folder)
     engine = await PostgresEngine.open(parsed, reader=reader, synchronous=synchronous)
-    return SqlBoardStore(engine, clock or SystemClock())
+    if clock is None or isinstance(clock, SystemClock):
+        clock = DatabaseClock(engine)
+    return SqlBoardStore(engine, clock)
 
 
 def _reader(folder: Path) -> str:
