@@ -179,9 +179,26 @@ async def _index(folder: Path, journal: Path) -> None:
         print(number, flush=True)
 
 
+async def _rebuild(folder: Path, journal: Path) -> None:
+    """Rebuilds the index in steps, and stops after each until a line comes."""
+    from blackboard_mcp.storage.lance import indexer as module
+    from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+
+    module._REBUILD_BATCH = 5
+    indexer = module.Indexer(SqliteJournal(journal), LanceArchiveIndex(folder, None), "doomed", batch=5)
+
+    def told(count: int) -> None:
+        print(count, flush=True)
+        sys.stdin.readline()
+
+    await indexer.rebuild(told)
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["upsert", folder, count, seq]:
             asyncio.run(_upsert(Path(folder), int(count), int(seq)))
         case ["index", folder, journal]:
             asyncio.run(_index(Path(folder), Path(journal)))
+        case ["rebuild", folder, journal]:
+            asyncio.run(_rebuild(Path(folder), Path(journal)))

@@ -227,6 +227,41 @@ async def test_an_interrupted_rebuild_goes_on_where_it_stopped(
     await lexical.close()
 
 
+async def test_a_rebuild_that_was_killed_goes_on_where_it_stopped(
+    tmp_path: Path, journal: Any, journal_script: Path, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "archive"
+    journal.archive([document(n) for n in range(1, 31)])
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(journal_script), "rebuild", str(folder), str(tmp_path / "journal.db")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for _ in range(2):
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"5\n"
+        process.stdin.write(b"\n")
+    assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"5\n"
+    process.send_signal(signal.SIGKILL)
+    await process.communicate()
+
+    journal.now = lambda: 1e12
+    added: list[int] = []
+    upsert = LanceArchiveIndex.upsert
+
+    async def noted(index: LanceArchiveIndex, documents: Sequence[ArchiveDocument]) -> None:
+        added.extend(one.number for one in documents)
+        await upsert(index, documents)
+
+    monkeypatch.setattr(LanceArchiveIndex, "upsert", noted)
+    index = LanceArchiveIndex(folder, None)
+    assert await Indexer(journal, index, "heir").rebuild() == 30
+    assert added == list(range(16, 31))
+    assert await index.keys() == await journal.archived_keys()
+    await index.close()
+
+
 async def test_only_the_holder_of_the_lease_works(journal: Any, document: Make) -> None:
     now = 0.0
     journal.now = lambda: now

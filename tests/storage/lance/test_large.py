@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
 from blackboard_mcp.storage.lance import counts as counts_module
-from blackboard_mcp.storage.lance import upkeep
+from blackboard_mcp.storage.lance import retrieving, upkeep
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
@@ -75,6 +75,7 @@ def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "_INDEXED_ROWS", 300)
     monkeypatch.setattr(counts_module, "LARGE", 200)
     monkeypatch.setattr(counts_module, "EXACT", 40)
+    monkeypatch.setattr(counts_module, "SURE", 2)
 
 
 TOPICS = ["valve pressure", "disk latency in rack_7", "billing rounding error", "login token expiry"]
@@ -96,13 +97,58 @@ async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
     await index.maintain()
     table = index._table(create=False)
     assert table is not None
-    assert {c for i in table.list_indices() for c in i.columns} == {"words", "board", "bucket", "vector"}
+    indexed = {c for i in table.list_indices() for c in i.columns}
+    assert indexed == {"words", "board", "bucket", "thread", "number", "vector"}
     await index.upsert([document(2000, "a kitten sleeps on the sofa", author="bob")])
     assert (await index.search(ArchiveQuery("main", "cat nap on a couch"))).hits[0].number == 2000
     narrow = await index.search(ArchiveQuery("main", "cat nap on a couch", author="bob", limit=50))
     assert [hit.number for hit in narrow.hits] == [2000]
     other = await index.search(ArchiveQuery("other", "valve pressure", limit=100))
     assert sorted(hit.number for hit in other.hits) == list(range(5000, 5040))
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_a_large_index_gets_more_clusters_of_vectors_as_it_grows(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_CLUSTER_ROWS", 100)
+    made = []
+    for count in (400, 800, 1600):
+        await index.upsert(notes(document, count))
+        await index.maintain()
+        table = index._table(create=False)
+        assert table is not None
+        made.append([i.name for i in table.list_indices() if i.columns == ["vector"]])
+    assert made == [["vector_4"], ["vector_4"], ["vector_16"]]
+    found = await index.search(ArchiveQuery("main", "dock 1234", limit=1))
+    assert found.hits[0].number == 1234
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_rows_that_move_during_a_search_are_found_all_the_same(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process compacts the table again and again, between finding rows and reading them."""
+    await index.upsert(notes(document, 400))
+    query = ArchiveQuery("main", "valve pressure at dock 44", limit=5)
+    wanted = await index.search(query)
+    assert wanted.hits[0].number == 44
+    table = index._table(create=False)
+    assert table is not None
+    read = retrieving._Documents.read
+    tries = []
+
+    def moved(documents: retrieving._Documents) -> None:
+        tries.append(documents.wanted)
+        changed = [document(1, f"valve pressure at dock 1, look {len(tries)}", seq=10 + len(tries))]
+        index._upsert(changed)
+        table.optimize()
+        read(documents)
+
+    monkeypatch.setattr(retrieving._Documents, "read", moved)
+    assert [hit.number for hit in (await index.search(query)).hits] == [hit.number for hit in wanted.hits]
+    assert tries[0] == ["number"]
+    assert len(tries[-1]) > 1
 
 
 @pytest.mark.usefixtures("soon_large")

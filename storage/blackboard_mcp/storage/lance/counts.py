@@ -1,8 +1,8 @@
 """Counts of words on a large board, independent of the driver's.
 
 The driver's own scores count replaced rows until it is compacted. These counts do not, so the same documents always
-get the same scores. A word in up to `EXACT` windows is counted exactly. A more frequent one is counted in one bucket
-of `rows.BUCKETS`, to which the same documents always belong.
+get the same scores. Frequent words are counted together in a sample: one bucket of `rows.BUCKETS`, to which the same
+documents always belong. Words that fewer than `SURE` windows of it contain are counted exactly, up to `EXACT`.
 
 Only what everybody sees is counted. Counts are kept until the table has grown or shrunk by a hundredth.
 """
@@ -10,6 +10,7 @@ Only what everybody sees is counted. Counts are kept until the table has grown o
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from cachetools import LRUCache
 RARE = 50
 """Most windows that contain a rare word; all documents with such a word are compared."""
 
+SURE = 8
 EXACT = 2000
 LARGE = 40_000
 """Most windows that are kept in memory for searches. A larger board is searched by the driver's engines."""
@@ -41,6 +43,7 @@ class BoardCounts:
         self._version = -1
         self._rows = 0
         self._boards: dict[str, tuple[int, float]] = {}
+        self._samples: dict[str, dict[str, int]] = {}
         self._words: LRUCache[tuple[str, str], tuple[int, tuple[int, ...]]] = LRUCache(_CACHED_WORDS)
 
     def of(self, table: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, dict[str, tuple[int, ...]]]:
@@ -76,18 +79,27 @@ class BoardCounts:
         if abs(count - self._rows) > self._rows * _DRIFT:
             self._rows = count
             self._boards.clear()
+            self._samples.clear()
             self._words.clear()
 
     def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
         """Returns the number of windows of the board that contain `word`, and the documents if the word is rare."""
+        sampled = self._sample(table, board).get(word, 0)
+        if sampled:
+            return sampled * rows.BUCKETS, ()
         where = rows.on_board(board) & rows.seen_by(_EVERYBODY)
         reach = EngineReach(rows.stored(board), where, self._fills(windows), _EVERYBODY)
         numbers = by_words(table, [word], reach, ["number"], EXACT + 1)["number"].to_pylist()
-        if len(numbers) <= EXACT:
-            return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
-        sample = EngineReach(reach.board, reach.where & rows.in_bucket(_SAMPLED))
-        few = by_words(table, [word], sample, [], windows).num_rows
-        return max(few * rows.BUCKETS, EXACT + 1), ()
+        return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
+
+    def _sample(self, table: Any, board: str) -> dict[str, int]:
+        """Returns how many windows of the sample contain each word that at least `SURE` of them contain."""
+        if board not in self._samples:
+            where = rows.on_board(board) & rows.seen_by(_EVERYBODY) & rows.in_bucket(_SAMPLED)
+            found = table.search().where(where).select(["words"]).to_arrow()["words"].to_pylist()
+            times = Counter(word for said in found for word in set(said.split(" ")))
+            self._samples[board] = {word: count for word, count in times.items() if count >= SURE}
+        return self._samples[board]
 
     def fills(self, board: str) -> bool:
         """Tells whether the board fills most of a large table, according to the counts known so far."""

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import rows
 
 PROBES = 50
-REFINE = 5
+REFINE = 3
 MOST = 0.5
 """The share of the table's windows from which a board is said to fill most of it."""
 
@@ -39,20 +39,25 @@ class EngineReach:
         return cls(rows.stored(query.board), rows.matching(query), fills and plain, query.viewer)
 
     def search(self, ask: Callable[[], Any], columns: Sequence[str], limit: int) -> Any:
-        """Returns the first `limit` rows of the search that `ask` begins, as an Arrow table in the driver's order."""
+        """Returns the first `limit` rows of the search that `ask` begins, as an Arrow table in the driver's order.
+
+        Beside `columns` it has `_rowid`, the place of each row.
+        """
         if not self.fills:
-            return ask().where(self.where, prefilter=True).limit(limit).select(list(columns)).to_arrow()
+            asked = ask().where(self.where, prefilter=True).limit(limit)
+            return asked.with_row_id(True).select(list(columns)).to_arrow()
         import pyarrow as pa
         import pyarrow.compute as pc
 
         more = 2 * limit
-        found = ask().limit(more).select([*columns, "board", "owner"]).to_arrow()
+        found = ask().limit(more).with_row_id(True).select([*columns, "board", "owner"]).to_arrow()
         own = found.filter(pc.equal(found["board"], self.board))
         if self.viewer is not None:
-            seen = [self.viewer.sees(rows.owner_of(mark)) for mark in own["owner"].to_pylist()]
-            own = own.filter(pa.array(seen, pa.bool_()))
+            marks = pc.unique(own["owner"]).to_pylist()
+            seen = [mark for mark in marks if self.viewer.sees(rows.owner_of(mark))]
+            own = own.filter(pc.is_in(own["owner"], pa.array(seen, pa.string())))
         if own.num_rows >= limit or found.num_rows < more:
-            return own.slice(0, limit).select(list(columns))
+            return own.slice(0, limit)
         return EngineReach(self.board, self.where).search(ask, columns, limit)
 
 

@@ -60,6 +60,8 @@ from blackboard_mcp.storage.lance.workers import Workers
 log = logging.getLogger(__name__)
 
 _DEPTH = 200
+_ENGINE_DEPTH = 64
+"""The same for the driver's engines, where reading a candidate costs most of the search."""
 _DEPTH_PER_HIT = 4
 _QUERY_WORDS = 64
 _STOP_WORD_WEIGHT = 0.3
@@ -361,6 +363,8 @@ class LanceArchiveIndex:
         return holding.sums(self._table(create=False), apart)
 
     def _publish(self) -> None:
+        if (table := self._table(create=False)) is not None:
+            upkeep.maintain(table)
         self._forget()
         self._folder.publish()
 
@@ -372,7 +376,7 @@ class LanceArchiveIndex:
         try:
             table = self._table(create=False)
             if table is not None:
-                upkeep.maintain(table)
+                (upkeep.compact if self._is_draft else upkeep.maintain)(table)
         except Exception as error:
             # Another process compacts it, or the table is gone: the next round will do.
             log.debug("archive index not compacted this time: %s", error)
@@ -423,7 +427,7 @@ class LanceArchiveIndex:
                 mode, notice = "lexical", MODEL_DOWN
         notice = f"{notice} {not_indexed(unmeant, waiting)}".strip()
 
-        depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
+        depth = max(_ENGINE_DEPTH if image is None else _DEPTH, _DEPTH_PER_HIT * query.limit)
         found = []
         bm25 = Bm25(asked, corpus)
         if image is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +18,11 @@ _COLUMNS = ("number", "part", "seq", "thread", "created_us", "words", "start")
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
 _ROUNDS = 5
+_ATTEMPTS = 3
+_LENDERS = 50
+"""The best documents by words, and as many by meaning, for which those beside them are looked for."""
 _MOST_BESIDE = 50_000
-"""Most documents of the threads of all candidates that are looked at for those beside them."""
+"""Most documents of the threads of these that are looked at for those beside them."""
 
 
 def retrieve(
@@ -36,46 +40,18 @@ def retrieve(
     If a few long documents take all places, the engines are asked again without these, until `wanted` documents are
     found. `rare` maps rare words to the numbers of documents with them. `named` are the months that the query names.
     """
-    asked = list(bm25.weights)
-    columns = [
-        "number",
-        "part",
-        "start",
-        "seq",
-        "thread",
-        "created_us",
-        "words",
-        *(["vector"] if vector is not None else []),
-    ]
-    found: dict[int, _Found] = {}
-
-    def take(answer: Any) -> None:
-        for number, part, passage, document in _read(answer, bm25, vector):
-            if number not in found or found[number].seq < document.seq:
-                found[number] = document
-            if found[number].seq == document.seq:
-                found[number].passages[part] = passage
-
-    beside = reach
-    said, meant = bool(asked), vector is not None
-    for _ in range(_ROUNDS):
-        if said:
-            answer = by_words(table, asked, beside, columns, depth)
-            take(answer)
-            said = answer.num_rows >= depth
-        if meant:
-            answer = by_vector(table, vector, beside, columns, depth)
-            take(answer)
-            meant = answer.num_rows >= depth
-        if len(found) >= wanted or not (said or meant):
+    for at_once in (*[True] * _ATTEMPTS, False):
+        version = table.version
+        documents = _Documents(table, bm25, vector, at_once=at_once)
+        _ask(documents, reach, rare, depth, wanted)
+        # The place of a row is only valid in the version that it was found in.
+        if not at_once or table.version == version:
             break
-        beside = EngineReach(reach.board, reach.where & ~rows.numbered(found))
-    order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
-    if missing := {*list(order)[:_MOST_RARE]} - found.keys():
-        among = EngineReach(reach.board, reach.where & rows.numbered(missing))
-        take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
-    if near := _beside(table, reach, {number: document.thread for number, document in found.items()}):
-        take(table.search().where(reach.where & rows.first_of(near)).select(columns).to_arrow())
+    found = documents.found
+    if near := _beside(table, reach, documents.lenders()):
+        documents.take(
+            table.search().where(reach.where & rows.first_of(near)).select(documents.columns).to_arrow()
+        )
     return [
         FusionCandidate(
             number,
@@ -86,6 +62,78 @@ def retrieve(
         )
         for number, document in found.items()
     ]
+
+
+def _ask(
+    documents: _Documents,
+    reach: EngineReach,
+    rare: Mapping[str, tuple[int, ...]],
+    depth: int,
+    wanted: int,
+) -> None:
+    """Asks both engines, until they found `wanted` documents, and looks for those that contain rare words."""
+    table, vector = documents.table, documents.vector
+    asked = list(documents.bm25.weights)
+    beside = reach
+    said, meant = bool(asked), vector is not None
+    for _ in range(_ROUNDS):
+        if said:
+            said = documents.add(by_words(table, asked, beside, documents.wanted, depth)) >= depth
+        if meant:
+            meant = documents.add(by_vector(table, vector, beside, documents.wanted, depth)) >= depth
+        if len(documents.numbers) >= wanted or not (said or meant):
+            break
+        beside = EngineReach(reach.board, reach.where & ~rows.numbered(documents.numbers))
+    order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
+    if missing := {*list(order)[:_MOST_RARE]} - documents.numbers:
+        among = EngineReach(reach.board, reach.where & rows.numbered(missing))
+        documents.add(by_words(table, list(rare), among, documents.wanted, _MOST_RARE * _PARTS_OF_RARE))
+    documents.read()
+
+
+class _Documents:
+    """The documents that a search found. With `at_once` all found rows are read together, each once."""
+
+    def __init__(self, table: Any, bm25: Bm25, vector: Any | None, *, at_once: bool) -> None:
+        self.table = table
+        self.bm25 = bm25
+        self.vector = vector
+        self.columns = [*_COLUMNS, *(["vector"] if vector is not None else [])]
+        self.wanted = ["number"] if at_once else self.columns
+        self.found: dict[int, _Found] = {}
+        self.numbers: set[int] = set()
+        self._places: set[int] = set()
+        self._at_once = at_once
+
+    def add(self, answer: Any) -> int:
+        """Adds the rows of an engine's answer, and returns how many these are."""
+        self.numbers.update(answer["number"].to_pylist())
+        if self._at_once:
+            self._places.update(answer["_rowid"].to_pylist())
+        else:
+            self.take(answer)
+        return int(answer.num_rows)
+
+    def read(self) -> None:
+        """Reads the rows that were added."""
+        if self._places:
+            self.take(self.table.take_row_ids(sorted(self._places)).select(self.columns).to_arrow())
+
+    def take(self, answer: Any) -> None:
+        """Takes documents from rows with all columns."""
+        for number, part, passage, document in _read(answer, self.bm25, self.vector):
+            if number not in self.found or self.found[number].seq < document.seq:
+                self.found[number] = document
+            if self.found[number].seq == document.seq:
+                self.found[number].passages[part] = passage
+
+    def lenders(self) -> dict[int, int]:
+        """Returns the threads of the best documents by number: of the best by words and of the best by meaning."""
+        best: dict[int, int] = {}
+        for worth in (_said, _meant):
+            for number in nlargest(_LENDERS, self.found, key=lambda n: (worth(self.found[n]), -n)):
+                best[number] = self.found[number].thread
+        return best
 
 
 def _beside(table: Any, reach: EngineReach, found: Mapping[int, int]) -> set[int]:
@@ -100,6 +148,14 @@ def _beside(table: Any, reach: EngineReach, found: Mapping[int, int]) -> set[int
         if thread == other and (before in found) != (after in found):
             beside.add(after if before in found else before)
     return beside
+
+
+def _said(document: _Found) -> float:
+    return max(passage.said for passage in document.passages.values())
+
+
+def _meant(document: _Found) -> float:
+    return max(-2.0 if p.cosine is None else p.cosine for p in document.passages.values())
 
 
 @dataclass(frozen=True, slots=True)

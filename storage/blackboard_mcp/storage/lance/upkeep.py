@@ -9,14 +9,23 @@ from datetime import timedelta
 from typing import Any
 
 _INDEXED_ROWS = 50_000
+_CLUSTER_ROWS = 4096
+_GROWTH = 4
+_ITERATIONS = 15
+_CLUSTERS = "vector_"
 _KEEP_VERSIONS = timedelta(minutes=30)
 _CONFLICT_ATTEMPTS = 8
 
 
 def maintain(table: Any) -> None:
     """Compacts a table, and gives a large one its indexes."""
-    unless_conflicting(lambda: _compact(table))
+    compact(table)
     unless_conflicting(lambda: _hasten(table))
+
+
+def compact(table: Any) -> None:
+    """Compacts a table: a draft needs no more while it is filled."""
+    unless_conflicting(lambda: _compact(table))
 
 
 def unless_conflicting(step: Callable[[], object]) -> None:
@@ -39,13 +48,35 @@ def _compact(table: Any) -> None:
 
 def _hasten(table: Any) -> None:
     """Creates indexes on a large table; a small one is faster without."""
-    if table.count_rows() < _INDEXED_ROWS:
+    rows = table.count_rows()
+    if rows < _INDEXED_ROWS:
         return
-    from lancedb.index import Bitmap, IvfSq
+    from lancedb.index import Bitmap, BTree
 
-    there = {column for index in table.list_indices() for column in index.columns}
-    for column in ("board", "bucket"):
+    there = {column: index.name for index in table.list_indices() for column in index.columns}
+    for column, config in (
+        ("board", Bitmap()),
+        ("bucket", Bitmap()),
+        ("thread", BTree()),
+        ("number", BTree()),
+    ):
         if column not in there:
-            table.create_index(column, config=Bitmap())
-    if "vector" in table.schema.names and "vector" not in there:
-        table.create_index("vector", config=IvfSq(distance_type="cosine"))
+            table.create_index(column, config=config)
+    if "vector" in table.schema.names:
+        _cluster(table, max(rows // _CLUSTER_ROWS, 1), there.get("vector"))
+
+
+def _cluster(table: Any, wanted: int, former: str | None) -> None:
+    """Makes an index of vectors in about `wanted` clusters, unless that of the name `former` has a quarter of these.
+
+    The driver never adds clusters to an index, so its name tells how many it was made with.
+    """
+    from lancedb.index import IvfSq
+
+    number = (former or "").removeprefix(_CLUSTERS)
+    if number.isdecimal() and wanted < _GROWTH * int(number):
+        return
+    made = IvfSq(distance_type="cosine", num_partitions=wanted, max_iterations=_ITERATIONS)
+    table.create_index("vector", config=made, name=f"{_CLUSTERS}{wanted}")
+    if former is not None and former != f"{_CLUSTERS}{wanted}":
+        table.drop_index(former)
