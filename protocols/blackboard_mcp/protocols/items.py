@@ -59,7 +59,6 @@ LETTERS: dict[ItemType, str] = {
     ItemType.RESULT: "E",
 }
 
-_TASK = ("T", "t")
 _LETTERS: dict[str, str] = {str(type_): letter for type_, letter in LETTERS.items()}
 
 IMPORTANCE: dict[ItemType, int] = {
@@ -192,7 +191,7 @@ def parse_ref(text: str) -> Ref:
             value=shown,
         )
     version, letter = match["version"], match["letter"]
-    if letter in _TASK:
+    if names_task(text):
         raise InvalidInput(
             f'{text.strip()} is a task, and no item has the letter T: plan(why="T-{match["number"]}") shows it.',
             value=text.strip(),
@@ -202,6 +201,11 @@ def parse_ref(text: str) -> Ref:
         None if version is None else int(version),
         None if letter is None else letter.upper(),
     )
+
+
+def names_task(text: str) -> bool:
+    """Tells whether an id is written like that of a task; no item has its letter."""
+    return text.strip()[:2] in ("T-", "t-")
 
 
 def is_misnamed(ref: Ref, type_: ItemType | str) -> bool:

@@ -62,7 +62,7 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     assert (await ben.say("claim", op="done", text="The table.")).splitlines()[:-1] == [
         "T-2 COMPLETED, result E-2",
         "T-3: ready now",
-        "next: claim()",
+        "next: claim(); plan() shows what waits to be confirmed",
     ]
     await ben.do("claim")
     assert "T-3 REVIEW: another agent confirms E-3" in await ben.say("claim", op="done", text="The report.")
@@ -178,13 +178,34 @@ async def test_a_view_names_the_tasks_that_concern_its_reader(board: Any, mode: 
     assert "to confirm" not in await ben.say("read"), "it did the task itself"
 
 
+async def test_a_task_among_the_ids_of_items_is_named_and_the_items_are_read(board: Any) -> None:
+    ann, _ = await board.join("ann", "ben")
+    await ann.post("the level is 3 m")
+    await ann.do("plan", items=[{"title": "one"}])
+    text = await ann.say("read", ids=["F-1", "T-1"])
+    assert "> the level is 3 m" in text
+    assert 'not found: T-1; T-1 is a task: plan(why="T-1")' in text
+    assert 'plan(why="T-1") shows it' in (await ann.fail("read", ids=["T-1"]))["message"]
+
+
+async def test_who_planned_a_task_hears_that_its_holder_is_gone(board: Any) -> None:
+    ann, ben, cleo = await board.join("ann", "ben", "cleo")
+    await ann.do("plan", items=[{"title": "one"}])
+    await ben.do("claim", lease_seconds=60)
+    await ann.say("wait", seconds=0)
+    board.clock.advance(61)
+    await cleo.do("claim")
+    text = await ann.say("wait", seconds=0)
+    assert "T-1: no call of ben came in time, it is free; ben may still end it: claim(id=" in text
+
+
 async def test_tasks_that_a_view_lists_count_as_shown(board: Any) -> None:
     ann, ben = await board.join("ann", "ben")
     await ben.post("x", "LOG")
     await ben.say("wait", seconds=0)
     await ann.do("plan", items=[{"title": "one"}, {"title": "two", "worker": "ann"}])
     assert "T-1 p3: one" in await ben.say("read")
-    # The view does not name the task that is for ann alone.
+    # Nothing but the task that is for ann alone is left, since the view does not name it.
     assert (await ben.say("wait", seconds=0)).splitlines() == [
         "seq 4 plan.added by ann: T-2 for ann: two",
         "seq 4",

@@ -25,7 +25,7 @@ from blackboard_mcp.protocols.debates import Debate, DebateState
 from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, Zone, item_id
+from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, Zone, item_id, names_task
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.sightings import Readership
@@ -320,7 +320,9 @@ class Rendering:
             parts.append(f"{one_line(written)} is {right}: the number decides, the letter names the type")
         if reading.found.missing:
             named = ", ".join(one_line(name) for name in reading.found.missing[:20])
-            parts.append(f"not found: {named}")
+            task = next(filter(names_task, reading.found.missing), "")
+            shows = f'; {one_line(task)} is a task: plan(why="{one_line(task)}")' if task else ""
+            parts.append(f"not found: {named}{shows}")
         return "\n\n".join(parts), told
 
     def whole(self, reading: Reading) -> str:

@@ -56,7 +56,7 @@ def task_words(event: Event) -> str | None:
             return f"{task} given back{note}"
         case EventType.CLAIM_LAPSED:
             holder = word(str(said.get("holder", "")))
-            again = f'; if it is done, claim(id="{task}", {_call(said)}, op="done", text="…") may still count'
+            again = f'; {holder} may still end it: claim(id="{task}", {_call(said)}, op="done", text="…")'
             return f"{task}: no call of {holder} came in time, it is free{again if said.get('task') else ''}"
         case EventType.CLAIM_DONE:
             result = f" in {one_line(str(said['result']))}" if said.get("result") else ""

@@ -230,5 +230,5 @@ def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
     if done.freed:
         lines.append(f"{', '.join(map(task_id, done.freed[:_MINE]))}: ready now")
     if op in ("done", "fail", "release", "verify"):
-        lines.append("next: claim()")
+        lines.append("next: claim(); plan() shows what waits to be confirmed")
     return lines

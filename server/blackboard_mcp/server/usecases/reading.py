@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained, PassOutlook
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import FALLEN, Item, Ref, Zone, is_misnamed, parse_ref
+from blackboard_mcp.protocols.items import FALLEN, Item, Ref, Zone, is_misnamed, names_task, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
@@ -63,6 +63,9 @@ class ItemReader:
         """
         ids, keys = _apart(ids, keys)
         versions, unseen, ids, keys = await self._versions(agent, board, ids, keys)
+        if items := [id_ for id_ in ids if not names_task(id_)]:
+            unseen = [*unseen, *(id_ for id_ in ids if names_task(id_))]
+            ids = items
         refs = [parse_ref(id_) for id_ in ids]
         asked = {_plain(ref): id_ for ref, id_ in zip(refs, ids, strict=True)}
         for key in keys:

@@ -39,7 +39,7 @@ _DONE_SHARE = 0.04
 _DONE = "done with: "
 _HELD = "not shown, but held by debates and duties: "
 _HELD_SHARE = 0.06
-_BEGUN = frozenset({EventType.PLAN_ADDED, EventType.RUN_STARTED})
+_BEGUN = frozenset({EventType.PLAN_ADDED, EventType.CLAIM_DONE, EventType.RUN_STARTED})
 _ID = 6
 """Tokens of one id in a row of ids, rounded up."""
 _NOTES_SHARE = 0.15
@@ -317,7 +317,7 @@ class Renderer:
         return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
 
     def _begun(self) -> Iterator[int]:
-        """Yields the sequences of events that began a task or run which a line of the view shows as it stands."""
+        """Yields the sequences of events that say no more than a line of the view on their task or run."""
         named = {line.split(" ", 1)[0] for line in self._tasks}
         for event in self._standing.snapshot.news.events:
             about = (event.data.get("task"), event.data.get("run"))

@@ -80,13 +80,14 @@ def _none() -> Steps[dict[int, TaskRow]]:
 
 
 def lapse(ledger: Ledger, row: TaskRow) -> Steps[None]:
-    """Takes a task from a holder that was not heard of, and tells it."""
+    """Takes a task from a holder that was not heard of, and tells it and whoever planned the task."""
     holder = row.holder
     yield from rows.end_attempt(ledger, row, LAPSED, "")
     yield from drop_reservations(ledger, row.lease)
     yield from rows.move(ledger, row, TaskState.PENDING, why="its last holder was not heard of")
     data = {"task": row.id, "lease": row.lease, "holder": holder}
-    yield from ledger.emit(EventType.CLAIM_LAPSED, agent=SYSTEM, data=data, concerns=[holder])
+    concerns = sorted({holder, row.created_by} - {"", SYSTEM})
+    yield from ledger.emit(EventType.CLAIM_LAPSED, agent=SYSTEM, data=data, concerns=concerns)
 
 
 def resume(ledger: Ledger, row: TaskRow, why: str) -> Steps[None]:
@@ -141,7 +142,8 @@ def release(ledger: Ledger, row: TaskRow, note: str, usage: Usage | None = None)
     yield from drop_reservations(ledger, row.lease)
     yield from rows.move(ledger, row, TaskState.PENDING, why=note, usage=usage)
     data = {"task": row.id, "lease": row.lease, "holder": row.holder or ledger.agent, "note": note}
-    yield from ledger.emit(EventType.CLAIM_RELEASED, data=data, concerns=[row.worker] if row.worker else ())
+    concerns = sorted({row.worker or "", row.created_by} - {"", SYSTEM})
+    yield from ledger.emit(EventType.CLAIM_RELEASED, data=data, concerns=concerns)
 
 
 def cancel(ledger: Ledger, row: TaskRow, why: str) -> Steps[None]:

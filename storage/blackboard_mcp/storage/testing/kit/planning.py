@@ -364,7 +364,9 @@ class TakingTests:
         assert len({lease for lease, _ in found}) == 40
         assert (await at.store.agenda(at.board, "alice")).over == {TaskState.COMPLETED: 40}
 
-    async def test_a_lease_ends_and_its_holder_is_told(self, at: Table, clock: HandClock) -> None:
+    async def test_a_lease_ends_and_its_holder_and_who_planned_the_task_are_told(
+        self, at: Table, clock: HandClock
+    ) -> None:
         (one,) = await plan(at, "one")
         first = await take(at, "bob", one, seconds=60)
         clock.advance(61)
@@ -373,9 +375,14 @@ class TakingTests:
         assert second.lease > first.lease
         assert [(a.agent, a.how) for a in second.brief] == [("bob", "lapsed")]
         lapsed = [e for e in await at.events() if e.event == "claim.lapsed"]
-        assert [(e.data["task"], e.data["holder"], e.concerns) for e in lapsed] == [("T-1", "bob", ("bob",))]
+        assert [(e.data["task"], e.data["holder"], e.concerns) for e in lapsed] == [
+            ("T-1", "bob", ("alice", "bob"))
+        ]
         with pytest.raises(Conflict, match="carol holds it under lease"):
             await settle(at, "bob", "done", one, "late", lease=first.lease)
+        await settle(at, "carol", "release", one, lease=second.lease)
+        assert (await at.events())[-1].concerns == ("alice",)
+        assert (await take(at, "carol")).task.number == one  # type: ignore[union-attr]
         assert (await task(at, one)).holder == "carol"
 
     async def test_any_call_of_the_holder_renews_its_lease(self, at: Table, clock: HandClock) -> None:
