@@ -74,6 +74,21 @@ class ReadRule:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Reclassified:
+    """What the present rules keep of the items of a board that everybody saw.
+
+    Attributes:
+        kept: pairs of an item's id and the name of the rule that keeps it.
+        bound: triples of an id, the name of the rule, and what the item is part of that everybody sees: these stay.
+        done: whether `kept` is so now; else it would be.
+    """
+
+    kept: tuple[tuple[str, str], ...]
+    bound: tuple[tuple[str, str, str], ...]
+    done: bool
+
+
 def reads(readers: Iterable[str], principals: Collection[str]) -> bool:
     """Tells whether somebody who is all of `principals` is among `readers`."""
     return any(reader == EVERYBODY or reader in principals for reader in readers)

@@ -68,7 +68,7 @@ from .panels import PanelState
 from .participants import ParticipantStore
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
-from .read_rules import ReadRule
+from .read_rules import ReadRule, Reclassified
 from .retention import Forgettable, Retention
 from .rules import RuleBook
 from .runs import RunStore
@@ -207,6 +207,28 @@ class BoardStore(
 
     async def read_rules(self) -> tuple[ReadRule, ...]:
         """Returns the read rules of the installation, in their order."""
+        ...
+
+    async def reclassify(
+        self,
+        board: str,
+        *,
+        rules: Sequence[ReadRule] | None = None,
+        apply: bool = False,
+        leave: bool = False,
+    ) -> Reclassified:
+        """Finds what everybody sees on a board and the rules in force keep, or others that may come into force.
+
+        With `apply`, what those in force keep is for their readers alone from then on.
+
+        All of it at once or nothing, versions and events included, each with an event that its readers see. Items stay
+        as they are that are part of what the whole board sees: of debates, requests, runs, rules, summaries. With such
+        items `apply` needs `leave`.
+
+        Raises:
+            UnknownReference: the board does not exist.
+            Refused: there are such items, and `leave` is false.
+        """
         ...
 
     async def set_shown_role(self, board: str, agent: str, role: Role) -> bool:

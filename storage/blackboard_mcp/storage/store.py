@@ -29,6 +29,7 @@ from .debate_methods import DebateMethods
 from .operation import Write
 from .operations.access import members as member_operations
 from .operations.access import read_rules as read_rule_operations
+from .operations.access import reclassifying
 from .operations.access import tokens as token_operations
 from .operations.agenda import lapses as task_lapses
 from .operations.agenda import planning, settling, sub_boards, taking
@@ -219,6 +220,7 @@ class SqlBoardStore(DebateMethods):
     _set_trust = writes(trusting.set_trust)
     _trust_of = reads(trusting.trust_of_agent)
     _set_read_rules = writes(read_rule_operations.set_read_rules)
+    reclassify = writes(reclassifying.reclassify)
     _shown_role = reads(read_rule_operations.shown_role)
     _set_shown_role = writes(read_rule_operations.set_shown_role)
 

@@ -51,6 +51,7 @@ _COMMANDS = {
     "members": ("members", "List the roles that a board gives agents, or change them."),
     "prune": ("maintain", "Run a pruning pass, or say what it would move."),
     "forget": ("maintain", "Forget what the settings say is to be forgotten, or say what that is."),
+    "reclassify": ("maintain", "Bring what stands under the present read rules, or say what that is."),
     "export": ("history", "Write a board's whole history to a file."),
     "import": ("history", "Make a new board from the file of a history."),
     "verify": ("history", "Say whether a board is what its history says."),

@@ -1,4 +1,4 @@
-"""The commands `prune`, `forget`, `rebuild-index` and `compact`, for maintenance by hand."""
+"""The commands `prune`, `forget`, `reclassify`, `rebuild-index` and `compact`, for maintenance by hand."""
 
 from __future__ import annotations
 
@@ -82,6 +82,48 @@ async def _forget(settings: Settings, dry_run: bool) -> None:
                 click.echo(f"{board.id}: {verb} {len(found):,} items, {size:,} bytes that agents wrote")
             total += len(found)
     click.echo(f"{verb} {total:,} items in all")
+
+
+@click.command()
+@click.option("--apply", is_flag=True, help="Do it; without this only say what would be kept.")
+@click.option("--leave", is_flag=True, help="Leave for everybody what is part of what the whole board sees.")
+@data_options
+def reclassify(config: Path | None, data: Path | None, board: str | None, apply: bool, leave: bool) -> None:
+    """Bring what stands on a board under the present read rules, or say what that would be.
+
+    Rules keep what is written after them. This keeps what was written before: items, their versions and events are
+    then for the rule's readers and their authors alone. What others have read, they know. There is no way back but
+    another rule's readers.
+    """
+    asyncio.run(_reclassify(settings_of(config, data=data, board=board), apply, leave))
+
+
+async def _reclassify(settings: Settings, apply: bool, leave: bool) -> None:
+    async with existing(settings) as opened:
+        standing = await opened.store.read_rules()
+        rules = standing if settings.read is None else settings.read
+        if not rules:
+            raise click.ClickException(
+                "there are no read rules; write tables [[read]] into the settings and name them with --config"
+            )
+        if apply and rules != standing:
+            raise click.ClickException(
+                "the read rules of these settings are not in force yet, so what is posted now would stay readable "
+                "for all: start the servers with these settings first. Nothing was changed"
+            )
+        found = await opened.store.reclassify(settings.board, rules=rules, apply=apply, leave=leave)
+        lines = [f"{id_} {'is' if found.done else 'would be'} kept by {rule}" for id_, rule in found.kept]
+        lines += [f"{id_} stays for everybody ({why}), though {rule} fits" for id_, rule, why in found.bound]
+        for line in lines[:_LISTED]:
+            click.echo(line)
+        if len(lines) > _LISTED:
+            click.echo(f"… {len(lines) - _LISTED:,} more")
+        verb = "kept" if found.done else "would keep"
+        click.echo(
+            f"{settings.board}: {verb} {len(found.kept):,} items, {len(found.bound):,} stay for everybody"
+        )
+        if not found.done and found.kept:
+            click.echo(f"to do it: --apply{' --leave' if found.bound else ''}")
 
 
 @click.command("rebuild-index")

@@ -44,7 +44,7 @@ class _LateModule(ModuleType):
             spec = self.__dict__.pop(_UNRUN, None)
             if spec is not None:
                 spec.loader.exec_module(self)
-                self.__class__ = ModuleType
+                self.__class__ = ModuleType  # type: ignore[assignment]
         if self.__class__ is ModuleType:
             return getattr(self, name)
         raise AttributeError(f"{self.__name__} has no {name} yet", name=name, obj=self)
@@ -79,13 +79,13 @@ def _built_later() -> Iterator[None]:
 
     later = pydantic.ConfigDict(defer_build=True)
 
-    class LateAdapter(pydantic.TypeAdapter[_T], Generic[_T]):
+    class LateAdapter(pydantic.TypeAdapter[_T], Generic[_T]):  # type: ignore[misc]
         def __init__(self, adapted: Any, **given: Any) -> None:
             # A class has a configuration of its own.
             super().__init__(adapted, **({} if isinstance(adapted, type) else {"config": later}) | given)
 
     kept = pydantic.BaseModel.model_config, pydantic.TypeAdapter
-    pydantic.BaseModel.model_config, pydantic.TypeAdapter = later, LateAdapter  # type: ignore[misc]
+    pydantic.BaseModel.model_config, pydantic.TypeAdapter = later, LateAdapter  # type: ignore[misc, assignment]
     try:
         yield
     finally:

@@ -233,3 +233,60 @@ class KeepingTests:
 
         assert await hold("carol") == {}, "what is hidden moves nothing"
         assert (await hold("bob"))["pay:a"] == 2
+
+    async def test_what_stands_comes_under_the_present_rules_on_request(self, at: Table) -> None:
+        public = await at.post("alice", "public")
+        before = await _said(
+            at, "alice", "ours @bob @carol", key="pay:may", tags=["x"], replies_to=public, importance=5
+        )
+        await at.post("alice", "ours again @bob @carol", key="pay:may")
+        assert (await at.store.reclassify(at.board)).kept == ()
+        await _ruled(at)
+        seq = await at.seq()
+        asked = await at.store.reclassify(at.board)
+        assert (asked.kept, asked.bound, asked.done) == (((before.id, "pay"),), (), False)
+        assert (await at.seq(), await at.sees("carol", before)) == (seq, True), "a question changes nothing"
+        done = await at.store.reclassify(at.board, apply=True)
+        assert (done.kept, done.done) == (asked.kept, True)
+        for _ in ("working", "archive"):
+            for agent in ("carol", "eve", "pay", "read", "system-"):
+                await absent(at, agent, before, public)
+            for agent in ("alice", "bob"):
+                (by_key,) = (await at.store.read(at.board, agent, [], ["pay:may"])).items
+                assert by_key.text == "ours again @bob @carol"
+                assert before.id in [event.item for event in await at.events(agent)]
+                assert len(await at.store.history(at.board, agent, before.number)) >= 3
+            await at.gone(before)
+        assert (await at.store.reclassify(at.board, apply=True)).kept == ()
+        told = [event.data for event in await at.events("bob") if event.data.get("rule")]
+        assert [each["now"] for each in told] == [{"visibility": "readers"}]
+
+    async def test_who_is_no_reader_keeps_its_own_when_what_stands_comes_under_a_rule(
+        self, at: Table
+    ) -> None:
+        log = await _said(at, "dave", "ran", "LOG")
+        await _ruled(at)
+        assert (await at.store.reclassify(at.board, apply=True)).kept == ((log.id, "logs"),)
+        assert [await at.sees(agent, log) for agent in ("dave", "carol", "eve")] == [True, True, False]
+        after = await _said(at, "dave", "ran again", "LOG")
+        assert (await at.item(after, "dave")).visibility is (await at.item(log, "dave")).visibility
+
+    async def test_what_the_whole_board_rests_on_stays_for_everybody(self, at: Table) -> None:
+        root = await at.post("carol", "root", key="pay:a")
+        await at.post("alice", "no", "CRITIQUE", critiques=root, tags=["hush"])
+        law = await at.post("alice", "never", "CONSTRAINT", key="pay:law")
+        free = await at.post("alice", "free", key="pay:free")
+        taken = await at.post("alice", "old", key="pay:taken")
+        await _ruled(at)
+        await _said(at, "alice", "new", key="pay:taken")
+        seq = await at.seq()
+        found = await at.store.reclassify(at.board)
+        assert found.kept == ((free.id, "pay"),)
+        assert {id_ for id_, _, _ in found.bound} >= {root.id, law.id, taken.id}
+        assert len(found.bound) == 4
+        with pytest.raises(Refused, match="4 items stay for everybody"):
+            await at.store.reclassify(at.board, apply=True)
+        assert (await at.seq(), await at.sees("eve", free)) == (seq, True)
+        assert (await at.store.reclassify(at.board, apply=True, leave=True)).kept == found.kept
+        assert [await at.sees("eve", item) for item in (free, root, law, taken)] == [False, True, True, True]
+        assert (await at.item(root, "eve")).debate is not None
