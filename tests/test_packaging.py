@@ -28,7 +28,6 @@ DEPENDENCIES = PROJECT["dependencies"]
 # Distributions whose import name differs, and data that is read without importing its package.
 IMPORTED_AS = {
     "pyyaml": "yaml",
-    "mcp-types": "mcp_types",
     "pyjwt": "jwt",
     "ruamel-yaml": "ruamel",
     "tree-sitter": "tree_sitter",
