@@ -24,7 +24,7 @@ TESTS_OF: Final[dict[str, str]] = {
     "limits": "StoringTests",
     "forgetting": "ForgettingTests",
     "rules": "RuleTests",
-    "agenda": "PlanningTests TakingTests SettlingTests ReservationTests SubBoardTests",
+    "agenda": "PlanningTests TakingTests SettlingTests ReservationTests SubBoardTests AgendaBudgetTests",
     "stages": "StageTests ConditionTests",
     "runs": "RunTests DecisionTests BudgetTests SealedTests FinalTests",
     "panels": "PanelTests",
