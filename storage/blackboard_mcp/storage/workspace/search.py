@@ -25,7 +25,7 @@ MAX_INDEXED: Final = 200_000
 MAX_CHUNKS: Final = 60_000
 """Most chunks of a board that are searched; the files with the first paths count."""
 _BOARDS: Final = 4
-_K1, _B = 1.2, 0.45
+_K1, _B = 1.2, 0.3
 _PATH, _TITLE, _PROSE = 3, 3, 3
 """How often the words of a path, of a title, and of comments, docstrings and headings count."""
 _WHOLE: Final = 0.6
