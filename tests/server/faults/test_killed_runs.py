@@ -16,11 +16,17 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIG
 
 ROUNDS = 12
 KILLS = 6
+LOOP = {"terminate": False, "next_agent": "ben", "instruction": "Look at the blue pump."}
 FILLER = "We measured the flow, the price and the seals of each pump on the long list once more. " * 3
 
 
 class Rounds(Team):
-    """Agents that loop on `turn` until the run is finished, whatever becomes of their servers."""
+    """Agents that loop on `turn` until the run is finished, whatever becomes of their servers.
+
+    The coordinator is `sound`, writes `garbage`, or `loops`: it names the same agent with the same words for ever.
+    """
+
+    manner = "sound"
 
     def step(self, agent: str, wire: Any) -> bool:
         self.calls += 1
@@ -40,6 +46,7 @@ class Rounds(Team):
             who = ("ben", "cara")[now["round"] % 2]
             said = {"terminate": False, "next_agent": who, "instruction": f"Round {now['round'] + 1}: go on."}
             raw: Any = f"I think so: {said}" if now["round"] % 5 == 3 and random.random() < 0.5 else said
+            raw = {"garbage": f"Let me think about {ROUNDS} pumps.", "loops": LOOP}.get(self.manner, raw)
             tool(wire, "turn", decision=raw, lease=now["lease"], seconds=0)
         elif now["kind"] == "answer":
             found = [e["data"]["item"] for e in log_of(wire) if e["event"] == "turn.ended"]
@@ -47,9 +54,11 @@ class Rounds(Team):
         return True
 
 
-def test_a_run_whose_servers_are_killed_goes_on_to_one_cited_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("manner", ["sound", "garbage", "loops"])
+def test_a_run_whose_servers_are_killed_goes_on_to_one_cited_answer(tmp_path: Path, manner: str) -> None:
     """Two processes on one file, over HTTP and stdio; pruning takes contributions meanwhile."""
     team = Rounds(tmp_path / "data", tmp_path / "log", over_stdio="ben")
+    team.manner = manner
     team.server.start()
     chance = random.Random(5)
     try:
@@ -69,6 +78,12 @@ def test_a_run_whose_servers_are_killed_goes_on_to_one_cited_answer(tmp_path: Pa
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
         given = [e for e in events if e["event"] == "turn.given" and e["data"]["kind"] == "contribute"]
         assert [e["data"]["round"] for e in given] == list(range(1, ROUNDS + 1))
+        told = [e["data"].get("verdict") for e in events if e["event"] == "decision.made"]
+        if manner == "garbage":
+            assert told == ["malformed", "malformed", "fallback"]
+        elif manner == "loops":
+            stalled = [e["data"]["then"] for e in events if e["event"] == "run.stalled"]
+            assert stalled[:1] == ["round-robin"]
         ended = [e for e in events if e["event"] == "turn.ended"]
         assert [e["data"]["lease"] for e in ended] == [e["seq"] for e in given]
         contributed = [e["data"]["item"] for e in ended]
