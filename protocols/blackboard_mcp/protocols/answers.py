@@ -42,8 +42,8 @@ class Look(int):
 
     def __new__(cls, seq: int = 0, above: Iterable[int] = (), told: Iterable[int] = ()) -> Look:
         look = super().__new__(cls, seq)
-        look.above = frozenset(shown for shown in above if shown > seq)
-        look.told = frozenset(named for named in told if named > seq)
+        look.above = _after(seq, above)
+        look.told = _after(seq, told)
         return look
 
     def __eq__(self, other: object) -> bool:
@@ -73,6 +73,13 @@ class Look(int):
         """Returns a look of everything that the agent was shown according to either of the two."""
         more = Look.of(other)
         return Look(max(self, more), self.above | more.above, self.told | more.told)
+
+
+def _after(seq: int, shown: Iterable[int]) -> frozenset[int]:
+    """Returns those of the sequences that come after `seq`; a set of nothing else is returned as it is."""
+    if isinstance(shown, frozenset) and min(shown, default=seq + 1) > seq:
+        return shown
+    return frozenset(one for one in shown if one > seq)
 
 
 @dataclass(frozen=True, slots=True)

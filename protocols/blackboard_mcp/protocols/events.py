@@ -21,6 +21,8 @@ from .visibility import Viewer
 class EventType(StrEnum):
     """The type of an event."""
 
+    __hash__ = str.__hash__
+
     BOARD_CREATED = "board.created"
     BOARD_CHANGED = "board.changed"
     BOARD_RESTORED = "board.restored"
@@ -221,6 +223,11 @@ class Event:
     concerns: tuple[str, ...] = ()
     """Agents that it concerns: those named with @, authors of items that got an answer, and those who owe something.
     """
+
+    @property
+    def number(self) -> int | None:
+        """The number of the item that it is about."""
+        return None if self.item is None else int(self.item.rpartition("-")[2])
 
     def visible_to(self, viewer: Viewer) -> bool:
         """Tells whether the viewer may see the event; every reader of a whole log must ask this."""

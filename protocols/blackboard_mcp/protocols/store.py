@@ -343,8 +343,14 @@ class BoardStore(
         """Returns a page of the items that match, newest first."""
         ...
 
-    async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
-        """Returns at most `limit` events after a sequence, in order."""
+    async def log(
+        self, board: str, agent: str, after: int, limit: int, *, look: int = 0, place: int | None = None
+    ) -> Log:
+        """Returns at most `limit` events after a sequence, in order.
+
+        Raises:
+            CursorExpired: `place` is given, and the log has no such place.
+        """
         ...
 
     async def beginnings(

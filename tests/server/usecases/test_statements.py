@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.server.compose import installation
 from blackboard_mcp.server.input.posts import PostFields
 from blackboard_mcp.server.settings.server import Settings
@@ -91,6 +93,14 @@ async def test_a_read_by_id_costs_the_same_for_one_item_and_for_three(board: Bla
     # Nothing was committed since, so the board is still there.
     assert await cost.of(lambda: board.read("erin", None, one, [])) == (1, 0, 6)
     assert await cost.of(lambda: board.read("erin", None, three, [])) == (1, 0, 6)
+
+
+async def test_changes_since_a_place_and_a_query_keep_their_costs(board: Blackboard, cost: Cost) -> None:
+    await board.following.changes_since("erin", None, 50, 200)
+    # The place is checked where the rest is read; the texts come apart.
+    assert await cost.of(lambda: board.following.changes_since("erin", None, 50, 200)) == (3, 0, 8)
+    newest = ItemQuery(types=(ItemType.FACT,), limit=5)
+    assert await cost.of(lambda: board.query("erin", None, newest)) == (1, 0, 5)
 
 
 async def test_a_plain_a_replying_and_a_keyed_post_keep_their_costs(board: Blackboard, cost: Cost) -> None:

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Log, Look, 
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.events import BEGUN, LEFT, Event
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
-from blackboard_mcp.protocols.items import Ref, parse_ref
+from blackboard_mcp.protocols.items import Ref
 from blackboard_mcp.protocols.matching import Matcher, matcher
 from blackboard_mcp.protocols.names import mentions
 from blackboard_mcp.protocols.store import BoardStore
@@ -142,9 +142,8 @@ class Following:
             CursorExpired: `since` is no place in the log.
         """
         name = await self._board_of(board, agent)
-        place = await self.place(name, since)
-        log = await self._log(agent, name)
-        news = await self._whole(agent, name, place, log, limit)
+        log = await self._log(agent, name, since)
+        news = await self._whole(agent, name, since, log, limit)
         self._activity.seen(name, agent)
         return await self._with_texts(name, agent, news)
 
@@ -260,9 +259,13 @@ class Following:
         told = tuple(sorted((*events, *gone), key=lambda event: event.seq))
         return NewsPage(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
 
-    async def _log(self, agent: str, board: str) -> Log:
-        """Returns the board's sequence, what waits for the agent, and what it was shown."""
-        return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent))
+    async def _log(self, agent: str, board: str, since: int | None = None) -> Log:
+        """Returns the board's sequence, what waits for the agent, and what it was shown.
+
+        Raises:
+            CursorExpired: `since` is given, and is no place in the log.
+        """
+        return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent), place=since)
 
     async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> NewsPage:
         """Returns all events after a place that the agent may see, up to the sequence at which `log` was
@@ -338,9 +341,9 @@ class Following:
 
     async def _with_texts(self, board: str, agent: str, news: NewsPage) -> NewsPage:
         told = [
-            (parse_ref(event.item).number, event.version or 1)
+            (event.number, event.version or 1)
             for event in news.events
-            if event.item is not None and event.event in BEGUN
+            if event.number is not None and event.event in BEGUN
         ]
         if not told:
             return news

@@ -80,9 +80,9 @@ class Looks:
         """
         delivered = set(shown)
         begun = {
-            parse_ref(event.item).number
+            event.number
             for event in events
-            if event.item is not None and event.event in BEGUN and event.seq in delivered
+            if event.number is not None and event.event in BEGUN and event.seq in delivered
         }
         if begun:
             self._activity.sighted(board, agent, begun, way)
@@ -105,9 +105,7 @@ class Looks:
         told = [
             event.seq
             for event in snapshot.news.events
-            if event.event not in _WRITTEN
-            and event.item is not None
-            and parse_ref(event.item).number in named
+            if event.event not in _WRITTEN and event.number in named
         ]
         told += view.told
         left = self.told(board.id, agent, board.seq, attention, texts)

@@ -49,7 +49,9 @@ def fitting_events(events: Sequence[Event]) -> int:
     """Returns how many of the first events fit; at least one, if there is any."""
     left = MAX_BYTES
     for place, event in enumerate(events):
-        left -= _EVENT + _bytes([event.key, event.tags, event.metadata, event.data])
+        left -= _EVENT
+        if event.key or event.tags or event.metadata or event.data:
+            left -= _bytes([event.key, event.tags, event.metadata, event.data])
         if left < 0:
             return max(place, 1)
     return len(events)

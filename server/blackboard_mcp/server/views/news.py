@@ -54,8 +54,9 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
     Returns an empty list when nothing happened, or when the agent's last look is not known. A line of new
     posts delivers no event, because it names their ids and their texts still have to be shown.
     """
-    events = standing.snapshot.news.events
-    came = _by_agent(e for e in events if e.event is EventType.ITEM_POSTED)
+    posted = EventType.ITEM_POSTED
+    came = _by_agent(e for e in standing.snapshot.news.events if e.event is posted)
+    events = [e for e in standing.snapshot.news.events if e.event is not posted]
     conceding = opened_to_concede(events)
     opened = [e for e in events if e.event is EventType.DEBATE_OPENED and e.item and e.seq not in conceding]
     lines = [Told(f"came: {_grouped(came, most)}")] if came else []

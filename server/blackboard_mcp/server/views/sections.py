@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import partial
 
@@ -176,13 +175,14 @@ class Sections:
         """
         groups: dict[tuple[object, ...], list[Item]] = {}
         newest: dict[tuple[object, ...], Item] = {}
-        counts: Counter[tuple[object, ...]] = Counter()
+        counts: dict[tuple[object, ...], int] = {}
         for item in self._standing.ranked(items):
             single = item.type not in _ALIKE or item.key is not None or item.opponents
             pattern: tuple[object, ...] = (item.number,) if single else tuple(self._standing.pattern(item))
             groups.setdefault((item.author, item.importance, *pattern), []).append(item)
-            counts[pattern] += 1
-            newest[pattern] = max(item, newest.get(pattern, item), key=lambda one: one.number)
+            counts[pattern] = counts.get(pattern, 0) + 1
+            if item.number >= newest.get(pattern, item).number:
+                newest[pattern] = item
         for (_, _, *pattern_of), alike in groups.items():
             alike.sort(key=lambda item: -item.number)
             last = newest[tuple(pattern_of)]

@@ -77,6 +77,8 @@ class Standing:
         by = self.snapshot.replaced.get(item.number)
         if by is not None:
             return f"replaced by {by}"
+        if item.status is Status.ACTIVE and item.type is not ItemType.QUESTION:
+            return ""
         answer = self.snapshot.answered.get(item.number)
         if item.type is ItemType.QUESTION and answer is not None and item.status is not Status.DEBATED:
             if self._owing(item):
@@ -126,12 +128,13 @@ class Standing:
         is unread. An item that repeats one before it weighs less.
         """
         listed = sorted(items, key=_POSTED, reverse=True)
-        seen: Counter[tuple[str, str]] = Counter()
+        seen: dict[tuple[str, str], int] = {}
         weights: dict[int, int] = {}
         for item in listed:
             likeness = self.pattern(item)
-            weights[item.number] = self._weight(item) - 3 * min(seen[likeness], _MOST_COUNTED)
-            seen[likeness] += 1
+            before = seen.get(likeness, 0)
+            weights[item.number] = self._weight(item) - 3 * min(before, _MOST_COUNTED)
+            seen[likeness] = before + 1
         return sorted(listed, key=lambda i: -weights[i.number])
 
     def pattern(self, item: Item) -> tuple[str, str]:
@@ -143,5 +146,5 @@ class Standing:
 
     def _weight(self, item: Item) -> int:
         standing = len(item.supporters) - 2 * len(item.opponents)
-        weight = 2 * item.importance + min(self._resting[item.number], _MOST_COUNTED)
+        weight = 2 * item.importance + min(self._resting.get(item.number, 0), _MOST_COUNTED)
         return weight + max(-4, min(standing, _MOST_COUNTED)) + self.unread(item)

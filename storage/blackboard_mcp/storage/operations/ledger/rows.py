@@ -435,7 +435,13 @@ def edge_of(row: Sequence[Any]) -> Edge:
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """Makes an event from the columns of the statement `events_after`."""
+    """Returns the event of the columns of the statement `events_after`."""
+    return _event(tuple(row))
+
+
+@lru_cache(maxsize=4096)
+def _event(row: tuple[Any, ...]) -> Event:
+    """Makes an event; each row only once while it is kept, because all readers read the same ones."""
     data = {} if row[10] == "{}" else json.loads(row[10])
     metadata = data.pop("metadata", None) if row[2] is not None and data else None
     made: Event = unfrozen(Event)(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -23,7 +25,7 @@ from blackboard_mcp.protocols.items import (
 from ..debates import agreements
 from ..items import claims, endorsements, retraction, trust
 from ..leaving import retention
-from ..ledger.rows import BoardRow, Cited, ItemRow, Kinds, Steps, kinds_of, numbers, sql
+from ..ledger.rows import BoardRow, Cited, ItemRow, Kinds, Steps, columns_of, kinds_of, numbers, sql
 
 
 def values(
@@ -90,8 +92,13 @@ def values(
         asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
     forgotten = yield from retention.told(board.no, listed)
     said = yield from _claims(board.no, listed, leaving, arriving, agent, answers=answers)
+    more = {number for number, _ in forgotten}.union(
+        *(leaving, arriving, states, stances, retracted, relied, asked_for, said.undecided, said.answered)
+    )
     return [
-        row.value(
+        _plain(board.id, threads.get(row.thread, str(row.thread)), columns_of(row))
+        if row.number not in more and len(row.text) <= _SHORT and row.metadata == "{}"
+        else row.value(
             board.id,
             leaving.get(row.number, ()),
             arriving.get(row.number, ()),
@@ -113,6 +120,12 @@ def values(
         )
         for row in listed
     ]
+
+
+@lru_cache(maxsize=1_024)
+def _plain(board: str, thread_id: str, columns: tuple[Any, ...]) -> Item:
+    """Returns the item of a row that no other row says anything about, made once while it is kept."""
+    return ItemRow(*columns).value(board, (), (), None, thread_id)
 
 
 @dataclass(slots=True)
@@ -138,8 +151,9 @@ def _claims(
     """Returns the claims on the items and their effects; asks only if an edge or a type makes one possible."""
 
     def touched(edges: Mapping[int, Sequence[Cited]], *kinds: EdgeKind) -> list[int]:
-        return [r.number for r in rows if any(edge.kind in kinds for edge, _ in edges.get(r.number, ()))]
+        return [n for n, cited in edges.items() if n in own and any(edge.kind in kinds for edge, _ in cited)]
 
+    own = {row.number for row in rows}
     said = _Said({}, {}, set(), {}, {})
     if decisions := [row.number for row in rows if row.type == ItemType.DECISION]:
         said.undecided = yield from claims.undecided(no, numbers(decisions))
@@ -163,4 +177,13 @@ def _is_intact(row: ItemRow) -> bool:
     if row.forgotten:
         return row.text == ""
     # A damaged column may hold a value of another type.
-    return isinstance(row.text, str) and content_hash(row.text) == row.sha256
+    if not isinstance(row.text, str):
+        return False
+    return (
+        _hash_of(row.text) == row.sha256 if len(row.text) <= _SHORT else content_hash(row.text) == row.sha256
+    )
+
+
+_SHORT = 2_000
+"""Most characters of texts whose hash and item are kept for the next reader."""
+_hash_of = lru_cache(maxsize=2_048)(content_hash)

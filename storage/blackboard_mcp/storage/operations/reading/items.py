@@ -28,6 +28,7 @@ from blackboard_mcp.protocols.panels import PANEL
 from ..access.visibility import TIMES, expanded
 from ..leaving import guard_index
 from ..ledger.ledger import attention, attention_to, get_board, load, standing_of
+from ..ledger.places import check_place
 from ..ledger.rows import (
     ITEM_COLUMNS,
     ItemRow,
@@ -254,9 +255,16 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     return " AND ".join(parts), bound
 
 
-def log(board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Steps[Log]:
-    """Returns at most `limit` events after a sequence, in order, as far as the agent may see them."""
+def log(
+    board: str, agent: str, after: int, limit: int, *, look: int = 0, place: int | None = None
+) -> Steps[Log]:
+    """Returns at most `limit` events after a sequence, in order, as far as the agent may see them.
+
+    A `place` is checked as `end_of_log` does.
+    """
     row = yield from get_board(board)
+    if place is not None:
+        yield from check_place(row, place)
     listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
     events = tuple(event_of(raw) for raw in listed[:limit])
     more = len(listed) > limit

@@ -159,8 +159,7 @@ def _news(no: int, agent: str, look: Look) -> Steps[News]:
     if not look:
         return News()
     rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
-    newest = (event_of(raw) for raw in reversed(rows[:MOST_NEWS]))
-    events = tuple(event for event in newest if event.seq not in look.above)
+    events = tuple(event_of(raw) for raw in reversed(rows[:MOST_NEWS]) if raw[0] not in look.above)
     left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
     authors: dict[str, str] = {}
     gone: set[str] = set()

@@ -103,6 +103,7 @@ class CopyTests:
         await at.store.mark_copies()
         asked: list[Callable[[int], Awaitable[object]]] = [
             lambda place: at.store.end_of_log(at.board, place),
+            lambda place: at.store.log(at.board, "alice", 0, 1, place=place),
             lambda place: at.store.move_cursor(at.board, "alice", held.id, place),
             lambda place: at.store.move_cursor(at.board, "alice", held.id, place, since=end),
             lambda place: at.store.create_group(at.board, "alice", "g", {}, since=place),
