@@ -14,6 +14,7 @@ from blackboard_mcp.server.input.posts import PostFields
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.blackboard import Blackboard
 from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.operations.access.visibility import expanded
 from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 
@@ -101,6 +102,26 @@ async def test_changes_since_a_place_and_a_query_keep_their_costs(board: Blackbo
     assert await cost.of(lambda: board.following.changes_since("erin", None, 50, 200)) == (3, 0, 8)
     newest = ItemQuery(types=(ItemType.FACT,), limit=5)
     assert await cost.of(lambda: board.query("erin", None, newest)) == (1, 0, 5)
+    written = expanded.cache_info().misses
+    await board.query("erin", None, newest)
+    assert expanded.cache_info().misses == written  # no statement is put together from its words again
+
+
+async def test_what_nothing_else_is_said_about_is_made_from_its_row_once_for_all_readers(
+    board: Blackboard,
+) -> None:
+    store = board.store
+    first, again = await store.snapshot("main", "erin"), await store.snapshot("main", "frank")
+    there = {item.number: item for item in first.items}
+    assert len(there) == 61
+    assert all(there[item.number] is item for item in again.items)
+    await board.post(
+        "alice", None, [PostFields(text="So it is.", type="REPLY", edges={"replies_to": ["F-7"]})]
+    )
+    later = {item.number: item for item in (await store.snapshot("main", "erin")).items}
+    assert later[7].cited_by
+    assert not there[7].cited_by
+    assert later[8] is there[8]
 
 
 async def test_a_plain_a_replying_and_a_keyed_post_keep_their_costs(board: Blackboard, cost: Cost) -> None:

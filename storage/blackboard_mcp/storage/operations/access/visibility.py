@@ -19,6 +19,7 @@ are loaded:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from blackboard_mcp.protocols.panels import PANEL
 from blackboard_mcp.protocols.read_rules import EVERYBODY, READ, ROLE
@@ -63,8 +64,9 @@ def shared(one: str, other: str) -> bool:
     return one in ("", other)
 
 
+@lru_cache(maxsize=64)
 def expanded(statement: str) -> str:
-    """Returns the statement with the words above replaced by SQL."""
+    """Returns the statement with the words above replaced by SQL; kept, because every query asks for the same few."""
     for word, meaning in _WORDS.items():
         statement = word.sub(meaning, statement)
     return statement

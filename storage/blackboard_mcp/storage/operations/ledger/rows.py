@@ -108,6 +108,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES: Final = {str(one): one for one in ItemType}
 _STATUSES: Final = {str(one): one for one in Status}
 _ZONES: Final = {str(one): one for one in Zone}
+_LIFECYCLES: Final = {str(one): one for one in Lifecycle}
 _EVENTS: Final = {str(one): one for one in EventType}
 
 
@@ -211,15 +212,14 @@ class BoardRow:
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
         """Makes a board's row from the columns of a statement."""
-        core = json.loads(row[6])
         return cls(
             no=row[0],
             id=row[1],
             title=row[2],
             parent=row[3],
-            lifecycle=Lifecycle(row[4]),
+            lifecycle=_LIFECYCLES.get(row[4]) or Lifecycle(row[4]),
             config=config_of(row[5]),
-            core=Core(core["objective"], tuple(core["constraints"]), core["flags"], core["version"]),
+            core=core_of(row[6]),
             seq=row[7],
             last_number=row[8],
             created_at=row[9],
@@ -260,6 +260,13 @@ def core_json(core: Core) -> str:
 def config_json(config: BoardConfig) -> str:
     """Returns the JSON that is stored for a configuration."""
     return dumps(asdict(config))
+
+
+@lru_cache(maxsize=64)
+def core_of(stored: str) -> Core:
+    """Parses a stored core; each text only once, since every operation reads its board."""
+    core = json.loads(stored)
+    return Core(core["objective"], tuple(core["constraints"]), core["flags"], core["version"])
 
 
 @lru_cache(maxsize=256)
