@@ -282,11 +282,13 @@ class Archived:
     """A summary of the archived items that an agent may see: counts by type, and subjects of the newest.
 
     `tags` are those that several of the newest items have, most used first. `starts` are the beginnings of some texts.
+    `last` is the id of the item that was posted last, or empty.
     """
 
     types: tuple[tuple[ItemType, int], ...] = ()
     tags: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    last: str = ""
 
     @property
     def items(self) -> int:

@@ -189,6 +189,7 @@ def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archi
     used = Counter(tag for tags, *_ in newest for tag in json.loads(tags))
     tags = sorted((tag for tag, times in used.items() if times > 1), key=lambda tag: (-used[tag], tag))
     types = tuple(sorted(gone.items(), key=lambda pair: (-pair[1], pair[0])))
-    unfinished = [number for _, _, number, open_ in newest if open_]
-    archived = Archived(types, tuple(tags[:_TAGS]), tuple(start for _, start, *_ in newest))
+    unfinished = [number for _, _, number, open_, _ in newest if open_]
+    last = item_id(newest[0][4], newest[0][2]) if newest else ""
+    archived = Archived(types, tuple(tags[:_TAGS]), tuple(start for _, start, *_ in newest), last)
     return dict(live), tokens, archived, unfinished

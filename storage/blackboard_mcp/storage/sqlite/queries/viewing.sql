@@ -64,10 +64,10 @@ SELECT number, type, author, deleted FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: newest_archived
--- Tags, how the texts begin, and whether they are unfinished work for everybody (a type of a JSON list, without an end
--- of its time), of the newest items of the archive that an agent may see.
+-- Tags, how the texts begin, number, whether they are unfinished work for everybody (a type of a JSON list, without an
+-- end of its time), and type, of the newest items of the archive that an agent may see.
 SELECT tags, substr(text, 1, ?4), number,
        PUBLIC(owner) AND status IN ('ACTIVE', 'DEBATED') AND expires_at IS NULL
-         AND type IN (SELECT value FROM json_each(?5))
+         AND type IN (SELECT value FROM json_each(?5)), type
 FROM item INDEXED BY item_archived
 WHERE board = ?1 AND zone = 'archive' AND deleted = 0 AND VISIBLE(owner, ?2) ORDER BY number DESC LIMIT ?3;

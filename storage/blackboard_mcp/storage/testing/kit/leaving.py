@@ -38,6 +38,16 @@ def seen(items: list[Item]) -> dict[int, int]:
 
 
 class LeavingTests:
+    async def test_a_snapshot_names_the_archived_item_that_was_posted_last(self, at: Table) -> None:
+        one, two, three = [await at.post("alice", text) for text in ("one", "two", "three")]
+        note = await at.post("alice", "mine", private=True)
+        assert (await at.store.snapshot(at.board, "bob")).archived.last == ""
+        await at.gone(two, note, one)
+        assert (await at.store.snapshot(at.board, "bob")).archived.last == two.id
+        assert (await at.store.snapshot(at.board, "alice")).archived.last == note.id
+        await at.gone(three)
+        assert (await at.store.snapshot(at.board, "bob")).archived.last == three.id
+
     async def test_the_server_owes_no_answer_to_a_critique_of_its_words(self, at: Table) -> None:
         items = await thread(at)
         id_ = await at.store.apply_summary(at.board, summary(items[0].thread, seen(items)))
