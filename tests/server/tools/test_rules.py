@@ -45,6 +45,21 @@ async def test_a_steward_makes_rules_and_others_propose_them(board: Any, mode: s
 
 
 @both
+async def test_a_rule_said_again_within_other_bounds_is_refused_and_named(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    await ann.do("constraint", text="Never guess.", scope="path:docs/**")
+    for given in ({}, {"scope": "path:src/**"}, {"scope": "path:docs/**", "strength": "prefer"}):
+        failed = await ann.fail("constraint", text="never guess", **given)
+        assert failed["error"] == "conflict"
+        assert "K-1 says this already, strict with scope path:docs/**" in failed["message"]
+        assert 'constraint(id="K-1"' in failed["message"]
+    same = await ann.do("constraint", text="Never guess.", scope="path:docs/**")
+    assert [(r["id"], r["scope"]) for r in same["rules"]] == [("K-1", "path:docs/**")]
+    moved = await ann.do("constraint", id="K-1", text="Never guess.", scope="path:src/**")
+    assert [(r["id"], r["version"], r["scope"]) for r in moved["rules"]] == [("K-1", 2, "path:src/**")]
+
+
+@both
 async def test_a_rule_has_versions_under_one_id_and_ends_with_a_reason(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ann.do("constraint", text="Never guess.", scope="path:docs/**")

@@ -86,6 +86,19 @@ async def test_conflicts_teach_and_change_nothing(board: Any, mode: str) -> None
 
 
 @both
+async def test_the_path_of_a_file_lists_it_and_a_revision_to_come_is_refused(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    await ann.do("artifact_write", path="docs/a.md", content="one\n")
+    assert (await ann.say("artifact_list", path="docs/a.md")).startswith("docs/a.md rev 1 by ann")
+    assert (await ann.say("artifact_list", path="docs/b.md")).startswith("nothing matches docs/b.md")
+    failed = await ann.fail("artifact_read", path="docs/a.md", revision=7)
+    assert failed["error"] == "invalid"
+    assert "the newest of the board's files is 1" in failed["message"]
+    await ann.do("artifact_write", path="docs/b.md", content="two\n")
+    assert (await ann.do("artifact_read", path="docs/a.md", revision=2))["text"] == "one"
+
+
+@both
 async def test_what_is_reserved_others_do_not_write(board: Any, mode: str) -> None:
     ann, bob = await board.join("ann", "bob")
     lease = (await ann.do("claim", paths=["file:src/**"]))["lease"]

@@ -103,16 +103,30 @@ class Rules:
         Raises:
             InvalidInput: the scope or check is not valid, or `id_` names no rule.
             UnknownReference: there is no such item.
-            Conflict: the rule is no longer in force.
+            Conflict: the rule is no longer in force, or another says the same within other bounds.
         """
         scope = check_scope(scope)
         former = None if id_ is None else await self._rule(agent, board, id_)
         kept = (Strength.STRICT, BOARD) if former is None else bounds_of(former.metadata)
         named = self._check(check) if check is not None or former is None else check_of(former.metadata)
         rule = {"strength": str(strength or kept[0]), "scope": scope or kept[1], "check": named}
+        if former is None and once_key is None:
+            await self._check_bounds(agent, board, text, rule)
         if _is_steward() or (former is not None and former.author == agent):
             return await self._write(agent, board, [_made(text, rule, former)], once_key)
         return await self._write(agent, board, [_proposed(text, rule, former)], once_key)
+
+    async def _check_bounds(self, agent: str, board: str | None, text: str, rule: dict[str, Any]) -> None:
+        """Checks that no rule in force says the same within other bounds: a post that repeats one changes nothing."""
+        book = await self._board.store.rules(await self._board.board_of(board, agent), agent)
+        for known in book.rules:
+            bounds = {"strength": str(known.strength), "scope": known.scope, "check": known.check}
+            if known.number and _plain(known.text) == _plain(text) and bounds != rule:
+                raise Conflict(
+                    f"{known.id} says this already, {known.strength} with scope {known.scope}"
+                    f"{f' and check {known.check}' if known.check else ''}. Nothing was changed; "
+                    f'constraint(id="{known.id}", text=…, scope=…) changes it.'
+                )
 
     async def capture(
         self, agent: str, board: str | None, message: str, *, once_key: str | None = None

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.answers import Attention
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import (
@@ -202,12 +203,21 @@ class Workspace:
                 name, agent, ""
             )
         found = await self._board.store.read_artifact(name, path, revision)
+        if revision:
+            (newest,) = await self._board.store.artifact_history(name, "", 0, 1)
+            if revision > newest.number:
+                raise InvalidInput(
+                    f"There is no revision {revision} yet: the newest of the board's files is {newest.number}. "
+                    f"{path} stands at revision {found.revision.number}; without revision you get that."
+                )
         return found, await self._known(name, agent, found.revision.path)
 
     async def list(
         self, agent: str, board: str | None, path: str = "", depth: int = 1, after: str = ""
     ) -> tuple[Listing, Known]:
         """Lists what is in a folder, or the files that match a glob; deeper than `depth`, folders stand for files.
+
+        The path of a file lists that file.
 
         Raises:
             InvalidInput: the path or glob is not allowed.
@@ -223,6 +233,9 @@ class Workspace:
             if len(page) < MAX_PAGE:
                 break
             place = page[-1].path
+        if not files and folder and not glob:
+            with suppress(UnknownReference):
+                files = [(await self._board.store.read_artifact(name, folder)).revision]
         listing = await in_thread(partial(_listed, files, folder, glob, depth, after))
         return listing, await self._known(name, agent, folder)
 
