@@ -72,7 +72,7 @@ async def test_a_long_item_crowds_nothing_out(index: LanceArchiveIndex, document
 @pytest.fixture
 def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables count as large from a few hundred windows on."""
-    monkeypatch.setattr(upkeep, "_INDEXED_ROWS", 300)
+    monkeypatch.setattr(upkeep, "INDEXED_ROWS", 300)
     monkeypatch.setattr(counts_module, "LARGE", 200)
     monkeypatch.setattr(counts_module, "EXACT", 40)
     monkeypatch.setattr(counts_module, "SURE", 2)

@@ -18,14 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.clock import new_token
+from blackboard_mcp.storage.lance.upkeep import INDEXED_ROWS
 
 _TABLE = "items"
 _FIRST = "g-first"
 _POINTER = "current"
 _LIFE = "life"
-_INDEX_CACHE = 256 * 2**20
-_METADATA_CACHE = 32 * 2**20
-"""Bytes. By default the driver takes up to 7 GB for each table."""
+_CACHES = (32 * 2**20, 8 * 2**20)
+_LARGE_CACHES = (256 * 2**20, 32 * 2**20)
+"""Bytes of the driver's caches of indexes and metadata, for all tables of the process and for large ones.
+
+By default it takes up to 7 GB for each table. A small table needs little, and fills the rest with what its former
+versions had; a large one is slow if its indexes do not fit.
+"""
 
 
 class IndexFolder:
@@ -70,7 +75,10 @@ class IndexFolder:
 
     def open(self, generation: str) -> Any:
         """Returns the generation's table, which always reads its newest version."""
-        return _connect(self._path / generation).open_table(_TABLE)
+        table = _connect(self._path / generation).open_table(_TABLE)
+        if table.count_rows() < INDEXED_ROWS:
+            return table
+        return _connect(self._path / generation, _LARGE_CACHES).open_table(_TABLE)
 
     def create(self, generation: str, schema: Any) -> Any:
         """Returns the generation's table, and creates it with `schema` if there is none.
@@ -120,8 +128,8 @@ class IndexFolder:
                     old.unlink()
 
 
-def _connect(folder: Path) -> Any:
-    return _driver().connect(str(folder), read_consistency_interval=timedelta(0), session=_session())
+def _connect(folder: Path, caches: tuple[int, int] = _CACHES) -> Any:
+    return _driver().connect(str(folder), read_consistency_interval=timedelta(0), session=_session(*caches))
 
 
 def _driver() -> Any:
@@ -132,9 +140,9 @@ def _driver() -> Any:
 
 
 @cache
-def _session() -> Any:
-    """Returns the driver's caches, which all tables of the process share."""
-    return _driver().Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
+def _session(indexes: int, metadata: int) -> Any:
+    """Returns the driver's caches, which all tables of the process share that have as large ones."""
+    return _driver().Session(index_cache_size_bytes=indexes, metadata_cache_size_bytes=metadata)
 
 
 def _make_table(folder: Path, schema: Any) -> None:

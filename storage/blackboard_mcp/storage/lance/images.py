@@ -31,13 +31,14 @@ _STATE = ("number", "part", "seq")
 class BoardImage:
     """The windows of a board, ordered by number and part: `columns` by name, `vectors` `(n, dimension) float32`.
 
-    A window without a vector has zeros. `hashes`, `places` and `times` say, in order of the hashes, which word is in
-    which window how often.
+    A window without a vector has zeros. `hashes` are those of the words in order. The word at place `n` is in the
+    windows `places[starts[n]:starts[n + 1]]`, as often as the same part of `times` says.
     """
 
     columns: Mapping[str, Any]
     vectors: Any | None
     hashes: Any
+    starts: Any
     places: Any
     times: Any
 
@@ -120,8 +121,16 @@ class BoardImage:
         import numpy as np
 
         wanted = np.int64(hash(word))
-        part = slice(np.searchsorted(self.hashes, wanted), np.searchsorted(self.hashes, wanted, "right"))
-        return self.places[part], self.times[part]
+        at = int(np.searchsorted(self.hashes, wanted))
+        there = at < len(self.hashes) and self.hashes[at] == wanted
+        part = slice(self.starts[at], self.starts[at + 1]) if there else slice(0)
+        return self.places[part], self.times[part].astype(np.int32)
+
+    def hash_of_each(self) -> Any:
+        """Returns the hash of the word for each of `places`."""
+        import numpy as np
+
+        return np.repeat(self.hashes, np.diff(self.starts))
 
     def _allowed(self, query: ArchiveQuery) -> Any:
         """Returns which windows match the query's filters: `(n,) bool`."""
@@ -292,9 +301,7 @@ def _made(found: Any) -> BoardImage:
     holders = pc.list_parent_indices(split).to_numpy().astype(np.int64)
     pairs, times = np.unique(holders * words + coded.indices.to_numpy(), return_counts=True)
     hashes = np.array([hash(word) for word in coded.dictionary.to_pylist()], dtype=np.int64)
-    return _ordered(
-        columns, vectors, hashes[pairs % words], (pairs // words).astype(np.int32), times.astype(np.int32)
-    )
+    return _ordered(columns, vectors, hashes[pairs % words], (pairs // words).astype(np.int32), times)
 
 
 def _only(image: BoardImage, kept: Any) -> BoardImage:
@@ -307,7 +314,7 @@ def _only(image: BoardImage, kept: Any) -> BoardImage:
     vectors = None if image.vectors is None else image.vectors[kept]
     there = kept[image.places]
     moved = (np.cumsum(kept) - 1).astype(np.int32)[image.places[there]]
-    return BoardImage(columns, vectors, image.hashes[there], moved, image.times[there])
+    return _ordered(columns, vectors, image.hash_of_each()[there], moved, image.times[there])
 
 
 def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
@@ -325,7 +332,7 @@ def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
     return _ordered(
         columns,
         vectors,
-        np.concatenate([one.hashes, other.hashes]),
+        np.concatenate([one.hash_of_each(), other.hash_of_each()]),
         moved[np.concatenate([one.places, other.places + len(one)])],
         np.concatenate([one.times, other.times]),
     )
@@ -334,7 +341,12 @@ def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
 def _ordered(
     columns: Mapping[str, Any], vectors: Any | None, hashes: Any, places: Any, times: Any
 ) -> BoardImage:
+    """Returns the image of windows, where `hashes`, `places` and `times` have one word of one window each."""
     import numpy as np
 
     order = np.argsort(hashes, kind="stable")
-    return BoardImage(columns, vectors, hashes[order], places[order], times[order])
+    own, starts = np.unique(hashes[order], return_index=True)
+    starts = np.append(starts, len(hashes))
+    # A window has hundreds of words at most, but labels and runs without spaces have no bound.
+    often = np.minimum(times[order], np.iinfo(np.uint16).max).astype(np.uint16)
+    return BoardImage(columns, vectors, own, starts, places[order], often)

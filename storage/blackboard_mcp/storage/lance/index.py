@@ -375,8 +375,10 @@ class LanceArchiveIndex:
     def _maintain(self) -> None:
         try:
             table = self._table(create=False)
-            if table is not None:
-                (upkeep.compact if self._is_draft else upkeep.maintain)(table)
+            if table is not None and self._is_draft:
+                upkeep.compact(table)
+            elif table is not None and upkeep.maintain(table):
+                self._forget()  # opened again, it gets the caches of a large table
         except Exception as error:
             # Another process compacts it, or the table is gone: the next round will do.
             log.debug("archive index not compacted this time: %s", error)

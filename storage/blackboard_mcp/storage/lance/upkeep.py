@@ -8,7 +8,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-_INDEXED_ROWS = 50_000
+INDEXED_ROWS = 50_000
+"""The rows from which a table is large."""
+
 _CLUSTER_ROWS = 4096
 _GROWTH = 4
 _ITERATIONS = 15
@@ -17,10 +19,16 @@ _KEEP_VERSIONS = timedelta(minutes=30)
 _CONFLICT_ATTEMPTS = 8
 
 
-def maintain(table: Any) -> None:
-    """Compacts a table, and gives a large one its indexes."""
+def maintain(table: Any) -> bool:
+    """Compacts a table, and gives a large one its indexes; returns whether it got a new one."""
     compact(table)
+    before = _indexed(table)
     unless_conflicting(lambda: _hasten(table))
+    return _indexed(table) != before
+
+
+def _indexed(table: Any) -> set[str]:
+    return {index.name for index in table.list_indices()}
 
 
 def compact(table: Any) -> None:
@@ -49,7 +57,7 @@ def _compact(table: Any) -> None:
 def _hasten(table: Any) -> None:
     """Creates indexes on a large table; a small one is faster without."""
     rows = table.count_rows()
-    if rows < _INDEXED_ROWS:
+    if rows < INDEXED_ROWS:
         return
     from lancedb.index import Bitmap, BTree
 
