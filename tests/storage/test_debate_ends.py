@@ -8,13 +8,18 @@ reached from where, and by whose calls alone.
 
 from __future__ import annotations
 
+import pickle
+import sys
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
+from zlib import compress, decompress
 
 import pytest
-from blackboard_mcp.storage.testing.walk.model import Model, Nope, Quarrel
+from blackboard_mcp.storage.testing.walk.model import Model, Nope
 from profiles import NIGHTLY
 
 ROOT = 1
@@ -47,49 +52,74 @@ class Case:
         return said + (f"; quorum {self.quorum}" if self.quorum else "") + f"; {self.leavers} may leave"
 
 
+@dataclass(frozen=True)
+class End:
+    """How a debate ended, and who still argued then: who took all critiques back is no party any more."""
+
+    state: str
+    outcome: str
+    arguing: frozenset[str]
+
+
 @dataclass
 class Graph:
-    """What can be reached: from each state, who moves it where. States that are ends have no moves."""
+    """What can be reached: from each state, who moves it where. States that are ends have no moves.
 
-    start: Key
-    ends: dict[Key, Quarrel] = field(default_factory=dict)
-    moves: dict[Key, list[tuple[str, Key]]] = field(default_factory=dict)
-    there: dict[Key, frozenset[str]] = field(default_factory=dict)
-    how: dict[Key, tuple[Key | None, str]] = field(default_factory=dict)
+    States are numbered in the order in which they were reached, the start is 0. Millions of them fit into memory:
+    of a state's key there is a digest, and moves are numbers in arrays.
+    """
 
-    def reaching(self, goal: Iterable[Key], by: Callable[[str], bool]) -> set[Key]:
-        """The states from which moves of some alone lead to a goal."""
-        before: dict[Key, list[Key]] = {}
-        for state, moves in self.moves.items():
-            for who, other in moves:
-                if by(who):
-                    before.setdefault(other, []).append(state)
-        found = set(goal)
-        layer = list(found)
-        while layer:
-            layer = [s for state in layer for s in before.get(state, ()) if s not in found]
-            layer = list(dict.fromkeys(layer))
-            found.update(layer)
+    case: Case
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    ends: dict[int, End] = field(default_factory=dict)
+    there: list[frozenset[str]] = field(default_factory=list)
+    origins: array[int] = field(default_factory=lambda: array("i"))
+    how: list[str] = field(default_factory=list)
+    first: array[int] = field(default_factory=lambda: array("q"))
+    """The place of a state's first move in `movers` and `targets`."""
+    movers: list[str] = field(default_factory=list)
+    targets: array[int] = field(default_factory=lambda: array("i"))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def open(self) -> Iterator[int]:
+        """The states that are no ends."""
+        return (state for state in range(len(self)) if state not in self.ends)
+
+    def moves(self, state: int, by: Callable[[str], bool]) -> Iterator[int]:
+        """The states to which a move of some leads."""
+        last = self.first[state + 1] if state + 1 < len(self.first) else len(self.targets)
+        return (self.targets[n] for n in range(self.first[state], last) if by(self.movers[n]))
+
+    def reaching(self, goal: Iterable[int], by: Callable[[str], bool]) -> bytearray:
+        """Tells of each state whether moves of some alone lead from it to a goal."""
+        found = bytearray(len(self))
+        for state in goal:
+            found[state] = True
+        more = True
+        while more:
+            more = False
+            for state in reversed(range(len(self))):
+                if not found[state] and any(found[other] for other in self.moves(state, by)):
+                    found[state] = more = True
         return found
 
-    def reached(self, by: Callable[[str], bool]) -> set[Key]:
+    def reached(self, by: Callable[[str], bool]) -> set[int]:
         """The states to which moves of some alone lead from the start."""
-        found, layer = {self.start}, [self.start]
-        while layer:
-            layer = [
-                n for state in layer for who, n in self.moves.get(state, ()) if by(who) and n not in found
-            ]
-            layer = list(dict.fromkeys(layer))
-            found.update(layer)
+        found, waiting = {0}, [0]
+        while waiting:
+            fresh = set(self.moves(waiting.pop(), by)) - found
+            found |= fresh
+            waiting += fresh
         return found
 
-    def story(self, state: Key) -> str:
+    def story(self, state: int) -> str:
         told: list[str] = []
-        place: Key | None = state
-        while place is not None:
-            place, what = self.how[place]
-            told.append(what)
-        return "; ".join(reversed(told))
+        while state:
+            told.append(self.how[state])
+            state = self.origins[state]
+        return "; ".join([str(self.case), *reversed(told)])
 
 
 def twin(thing: Any) -> Any:
@@ -124,15 +154,15 @@ def key_of(model: Model, there: frozenset[str]) -> Key:
     decided = sorted((owner, d[0], d[2]) for owner, d in debate.decisions.items())
     return (
         *(debate.state, debate.outcome, tuple(duties), tuple(critics), tuple(votes), tuple(decided)),
-        *(frozenset(debate.away), there),
+        *(tuple(sorted(debate.away)), tuple(sorted(there))),
     )
 
 
-def still_argues(state: Key, critic: str) -> bool:
-    """Whether a critique of the agent's was not taken back: who took all back is no party any more."""
-    critics = state[3]
-    assert isinstance(critics, tuple)
-    return any((author, status) == (critic, "ACTIVE") for author, status, _ in critics)
+def end_of(model: Model) -> End:
+    debate = model.debates[0]
+    critiques = [model.things[n] for n in debate.critiques]
+    arguing = frozenset(thing.author for thing in critiques if thing.status == "ACTIVE")
+    return End(debate.state, debate.outcome, arguing)
 
 
 def tick(there: frozenset[str]) -> Move:
@@ -180,7 +210,7 @@ def moves_of(case: Case, model: Model, there: frozenset[str]) -> Iterator[tuple[
     yield TICK, TICK, tick(there)
 
 
-def explore(case: Case) -> Graph:
+def begun(case: Case) -> Model:
     model = Model()
     model.presence, model.quorum = case.presence, case.quorum
     model.owners.update(case.agents)
@@ -189,37 +219,51 @@ def explore(case: Case) -> Graph:
         model.post(critic, f"no, says {critic}", "CRITIQUE", [("critiques", ROOT)])
     if case.opener:
         model.open(case.opener, ROOT, [a for a in case.agents if a not in ("alice", case.opener)][:1])
+    return model
+
+
+def explore(case: Case) -> Graph:
     everybody = frozenset(case.agents)
-    start = key_of(model, everybody)
-    graph = Graph(start, how={start: (None, str(case))}, there={start: everybody})
-    waiting = deque([(start, model, everybody)])
+    graph = Graph(case)
+    waiting: deque[bytes] = deque()
 
-    def reach(state: Key, who: str, what: str, other: Model, there: frozenset[str]) -> None:
-        new = key_of(other, there)
-        if new == state:
-            return
-        graph.moves[state].append((who, new))
-        if new in graph.how:
-            return
-        graph.how[new], graph.there[new] = (state, what), there
-        if other.debates[0].state != "OPEN":
-            graph.ends[new] = other.debates[0]
-        else:
-            waiting.append((new, other, there))
+    def reach(state: int, what: str, model: Model, there: frozenset[str]) -> int:
+        """Returns the number of the model's state, which is new, or known from elsewhere."""
+        digest = blake2b(repr(key_of(model, there)).encode(), digest_size=16).digest()
+        number = graph.numbers.setdefault(digest, len(graph))
+        if number == len(graph.origins):
+            graph.origins.append(state)
+            graph.how.append(sys.intern(what))
+            graph.there.append(there)
+            if model.debates[0].state == "OPEN":
+                waiting.append(compress(pickle.dumps(model, pickle.HIGHEST_PROTOCOL), 1))
+            else:
+                graph.ends[number] = end_of(model)
+        return number
 
-    while waiting:
-        state, standing, there = waiting.popleft()
-        graph.moves[state] = []
-        for who, what, move in moves_of(case, standing, there):
+    def move(state: int, who: str, what: str, model: Model, there: frozenset[str]) -> None:
+        other = reach(state, what, model, there)
+        if other != state:
+            graph.movers.append(sys.intern(who))
+            graph.targets.append(other)
+
+    reach(0, "", begun(case), everybody)
+    while len(graph.first) < len(graph):
+        state = len(graph.first)
+        graph.first.append(len(graph.targets))
+        if state in graph.ends:
+            continue
+        standing, there = pickle.loads(decompress(waiting.popleft())), graph.there[state]
+        for who, what, make in moves_of(case, standing, there):
             other = copied(standing)
             try:
-                move(other)
+                make(other)
             except Nope:
                 continue
-            reach(state, who, what, other, there)
+            move(state, who, what, other, there)
         if len(everybody - there) < case.leavers:
             for agent in sorted(there):
-                reach(state, "", f"{agent} leaves", standing, there - {agent})
+                move(state, "", f"{agent} leaves", standing, there - {agent})
     return graph
 
 
@@ -255,17 +299,16 @@ LARGE = [
 
 
 @pytest.fixture(scope="module", params=[*CASES, *(LARGE if NIGHTLY else ())], ids=str)
-def explored(request: pytest.FixtureRequest) -> tuple[Case, Graph]:
-    graph = explore(request.param)
-    print(f"{len(graph.how)} states, {sum(map(len, graph.moves.values()))} moves")
-    return request.param, graph
+def graph(request: pytest.FixtureRequest) -> Graph:
+    found = explore(request.param)
+    print(f"{len(found)} states, {len(found.targets)} moves")
+    return found
 
 
-def test_whoever_is_there_can_close_the_debate(explored: tuple[Case, Graph]) -> None:
+def test_whoever_is_there_can_close_the_debate(graph: Graph) -> None:
     """From wherever it got to, by calls of those who are there and time alone."""
-    _, graph = explored
     closable = graph.reaching(graph.ends, bool)
-    stuck = [s for s in graph.moves if s not in closable and graph.there[s]]
+    stuck = [s for s in graph.open() if not closable[s] and graph.there[s]]
     assert not stuck, graph.story(stuck[0])
 
 
@@ -273,42 +316,40 @@ def test_without_a_bound_on_presence_somebody_would_be_stuck() -> None:
     """The search sees what it is there to see: the only decider, a critic, has left for good."""
     graph = explore(Case(PLAIN, deciders=("bob",), leavers=2, presence=0))
     closable = graph.reaching(graph.ends, bool)
-    assert any(graph.there[s] == {"carol"} for s in graph.moves if s not in closable)
+    assert any(graph.there[s] == {"carol"} for s in graph.open() if not closable[s])
 
 
-def test_two_owners_besides_the_author_can_end_it_either_way(explored: tuple[Case, Graph]) -> None:
+def test_two_owners_besides_the_author_can_end_it_either_way(graph: Graph) -> None:
     """Whatever the author's side does or leaves undone: what they agree on happens."""
-    case, graph = explored
+    agents = graph.case.agents
 
     def theirs(who: str) -> bool:
-        return who == TICK or (who != "" and case.agents[who] != "alice")
+        return who == TICK or (who != "" and agents[who] != "alice")
 
     for outcome in ("stands", "falls"):
-        able = graph.reaching([s for s, d in graph.ends.items() if d.outcome == outcome], theirs)
-        for state in graph.moves:
-            owners = {case.agents[who] for who in graph.there[state]} - {"alice"}
-            assert len(owners) < 2 or state in able, (outcome, graph.story(state))
+        able = graph.reaching([s for s, end in graph.ends.items() if end.outcome == outcome], theirs)
+        for state in graph.open():
+            owners = {agents[who] for who in graph.there[state]} - {"alice"}
+            assert len(owners) < 2 or able[state], (outcome, graph.story(state))
 
 
-def test_neither_the_author_nor_a_critic_ends_it_alone_in_its_own_favour(
-    explored: tuple[Case, Graph],
-) -> None:
-    case, graph = explored
+def test_neither_the_author_nor_a_critic_ends_it_alone_in_its_own_favour(graph: Graph) -> None:
+    case = graph.case
     for side in ("alice", *case.critics):
         alone = graph.reached(
             lambda who, side=side: who in ("", TICK) or case.agents[who] == case.agents[side]  # type: ignore[misc]
         )
         for state in alone & graph.ends.keys():
-            debate = graph.ends[state]
+            end = graph.ends[state]
             if side == "alice":
-                assert (debate.state, debate.outcome) == ("CONSENSUS", "falls"), graph.story(state)
-            elif side not in case.deciders and still_argues(state, side):
-                assert debate.state == "WITHDRAWN", graph.story(state)
+                assert (end.state, end.outcome) == ("CONSENSUS", "falls"), graph.story(state)
+            elif side not in case.deciders and side in end.arguing:
+                assert end.state == "WITHDRAWN", graph.story(state)
 
 
-def test_a_debate_ends_in_every_way_that_there_is(explored: tuple[Case, Graph]) -> None:
+def test_a_debate_ends_in_every_way_that_there_is(graph: Graph) -> None:
     """The search comes by what it is about."""
-    case, graph = explored
-    found = {(d.state, d.outcome) for d in graph.ends.values()}
+    case = graph.case
+    found = {(end.state, end.outcome) for end in graph.ends.values()}
     if case.quorum == 0 and len(set(case.agents.values())) > 2 and case.critics:
         assert {("CONSENSUS", "stands"), ("CONSENSUS", "falls"), ("DECIDED", "falls")} <= found
