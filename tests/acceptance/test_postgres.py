@@ -23,7 +23,7 @@ from patience import until
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[str]:
     yield postgres_server.address(tmp_path)
-    await postgres_server.give_back(tmp_path)
+    postgres_server.give_back(tmp_path)
 
 
 @asynccontextmanager

@@ -969,7 +969,7 @@ async def either(
     opened = await open_postgres_store(postgres_server.address(tmp_path), clock=clock)
     yield opened
     await opened.close()
-    await postgres_server.give_back(tmp_path)
+    postgres_server.give_back(tmp_path)
 
 
 @pytest.mark.parametrize(

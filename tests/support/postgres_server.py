@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
@@ -55,6 +54,7 @@ class Server:
             shutil.chown(self.folder, self._user)
         self.data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._session: subprocess.Popen[str] | None = None
         self.port = free_port()
         # Another order of letters than the bytes' shows where a statement forgets which it needs.
         if copy_of is not None:
@@ -122,6 +122,9 @@ class Server:
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """Ends the server; by default at once, without waiting for clients."""
+        if self._session is not None:
+            self._session.communicate()
+            self._session = None
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
             self._process.wait(PATIENCE)
@@ -130,6 +133,19 @@ class Server:
         """Ends the server at once and deletes its folder."""
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run_again(self, statement: str) -> None:
+        """Runs SQL in a session that stays open: a new one would read the catalogue of the tables first."""
+        if self._session is None:
+            self._session = subprocess.Popen(
+                [str(self._programs / "psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", self.address],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder,
+            )  # fmt: skip
+        assert self._session.stdin is not None
+        assert self._session.stdout is not None
+        self._session.stdin.write(f"{statement};\n\\echo done\n")
+        self._session.stdin.flush()
+        assert self._session.stdout.readline() == "done\n"
 
     def sql(self, statement: str, database: str = "postgres") -> str:
         """Runs SQL as the owner of everything; returns its rows, one a line."""
@@ -175,16 +191,12 @@ def address(folder: Path) -> str:
     return f"{server().address}?schema={_schemas[folder]}"
 
 
-async def give_back(folder: Path) -> None:
+def give_back(folder: Path) -> None:
     """Empties the schema of a folder for another one; making a schema takes far longer."""
     schema = _schemas.pop(folder, None)
     if schema is None or not _servers:
         return
-    connection = await asyncpg.connect(server().address)
-    try:
-        await connection.execute(_EMPTY.format(schema=schema))
-    finally:
-        await connection.close()
+    server().run_again(_EMPTY.format(schema=schema))
     _free.append(schema)
 
 

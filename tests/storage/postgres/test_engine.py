@@ -35,7 +35,7 @@ Steps = Generator[Any, Any, Any]
 @pytest.fixture
 async def address(tmp_path: Path) -> AsyncIterator[str]:
     yield postgres_server.address(tmp_path)
-    await postgres_server.give_back(tmp_path)
+    postgres_server.give_back(tmp_path)
 
 
 @pytest.fixture

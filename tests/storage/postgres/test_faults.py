@@ -50,7 +50,7 @@ async def behind(folder: Path) -> AsyncIterator[tuple[SqlBoardStore, Proxy]]:
     address, port = postgres_server.address(folder), postgres_server.server().port
     async with proxy(port) as between, opened(address.replace(f":{port}/", f":{between.port}/")) as store:
         yield store, between
-    await postgres_server.give_back(folder)
+    postgres_server.give_back(folder)
 
 
 def seqs(server: postgres_server.Server, schema: str = "blackboard") -> list[int]:
@@ -258,7 +258,7 @@ def test_servers_whose_clocks_differ_go_by_the_databases(tmp_path: Path) -> None
     finally:
         late.abandon()
         ahead.abandon()
-        asyncio.run(postgres_server.give_back(tmp_path))
+        postgres_server.give_back(tmp_path)
 
 
 @asynccontextmanager
@@ -318,4 +318,4 @@ async def test_two_servers_work_behind_a_transaction_pooler(tmp_path: Path) -> N
             await other.close()
     schema = Address.parse(direct).schema
     assert seqs(server, schema) == list(range(1, len(seqs(server, schema)) + 1))
-    await postgres_server.give_back(tmp_path)
+    postgres_server.give_back(tmp_path)

@@ -19,7 +19,7 @@ class TestPostgres(BoardStoreKit):
     @pytest.fixture(autouse=True)
     async def emptied(self, tmp_path: Path) -> AsyncIterator[None]:
         yield
-        await postgres_server.give_back(tmp_path)
+        postgres_server.give_back(tmp_path)
 
     async def open_store(self, folder: Path, clock: Clock) -> BoardStore:
         return await open_postgres_store(postgres_server.address(folder), clock=clock)

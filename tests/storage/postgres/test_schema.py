@@ -41,7 +41,7 @@ async def test_tables_columns_keys_and_indexes_are_those_of_sqlite(tmp_path: Pat
         )
     finally:
         await there.close()
-        await postgres_server.give_back(tmp_path)
+        postgres_server.give_back(tmp_path)
     with closing(driver.connect(":memory:")) as raw:
         migrate.migrate(raw, migrations(), APPLICATION_ID, 60.0)
         names = raw.execute(
@@ -87,4 +87,4 @@ async def test_every_named_statement_is_understood(tmp_path: Path) -> None:
         assert not wrong
     finally:
         await store.close()
-        await postgres_server.give_back(tmp_path)
+        postgres_server.give_back(tmp_path)
