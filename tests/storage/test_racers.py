@@ -88,7 +88,7 @@ async def test_I28_to_I35_hold_while_two_processes_race(tmp_path: Path, engine: 
     finally:
         await store.close()
         if engine == "postgres":
-            await postgres_server.give_back(tmp_path)
+            postgres_server.give_back(tmp_path)
 
 
 async def in_one(seed: str) -> list[str]:
