@@ -83,7 +83,7 @@ Items = Annotated[
             "items": {"type": "object"},
             "maxItems": MAX_TASKS,
             "description": "{title, text?, after: [T-1, $1], skill|worker|trigger|board, priority 1-5, stage?, "
-            "verify?, paths?, cost?, id?}",
+            "verify: true, paths?, cost?, id?}",
         }
     ),
 ]
@@ -189,7 +189,7 @@ class PlanTools:
             self.plan,
             name="plan",
             title="Plan work",
-            description="Plan tasks in order, all or nothing. No arguments: the agenda.",
+            description="Plan tasks, all or nothing. No arguments: the agenda.",
             needs=TOOLS["plan"],
             output=lambda: plan_wire.PlanAnswer,
         )
