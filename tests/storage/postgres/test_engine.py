@@ -25,7 +25,7 @@ from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.harness import CONFIG, Table
+from blackboard_mcp.storage.testing.harness import CONFIG, Table, draft
 from cutting_proxy import Proxy, proxy
 from patience import PATIENCE, until
 
@@ -85,6 +85,21 @@ async def test_an_error_in_a_shared_commit_undoes_its_own_operation_alone(store:
     assert [type(one).__name__ for one in done] == ["Item", "Item", "Conflict", "Item", "Item", "Item"]
     assert isinstance(done[2], Conflict)
     assert len(await at.query()) == 6
+
+
+async def test_an_error_after_writes_in_a_shared_commit_undoes_those_writes_alone(
+    store: SqlBoardStore,
+) -> None:
+    at = Table(store)
+    await at.post("alice", "one", key="k", expected=0)
+    half = at.batch("bob", draft("written first", "FACT"), draft("two", "FACT", key="k", expected=0))
+    calls = [*(at.post("alice", f"before {n}", "FACT") for n in range(3)), half]
+    calls += [at.post("alice", f"after {n}", "FACT") for n in range(3)]
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(one, Conflict) for one in done] == [*[False] * 3, True, *[False] * 3]
+    there = await at.query(limit=50)
+    assert sorted(there) == list(range(1, 8))
+    assert "written first" not in [(await at.item(number)).text for number in there]
 
 
 async def test_two_stores_on_one_database_take_turns_and_lose_nothing(
