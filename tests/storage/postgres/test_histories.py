@@ -52,6 +52,12 @@ class Crew:
             victim.kill()
         assert await victim.wait() in (0, -signal.SIGKILL)
 
+    async def end(self) -> None:
+        """Kills whoever still lives."""
+        for name, one in self._living.items():
+            if one.returncode is None:
+                await self.kill(name)
+
     async def finish(self) -> list[int]:
         return [await one.wait() for one in self._living.values()]
 
@@ -75,9 +81,11 @@ async def test_I23_three_servers_that_are_killed_with_their_database_make_a_seri
     tmp_path: Path,
 ) -> None:
     database = await asyncio.to_thread(postgres_server.Server, ("fsync=off", "full_page_writes=off"))
+    crew = Crew(database.address, tmp_path)
     try:
-        await _killed(database, Crew(database.address, tmp_path))
+        await _killed(database, crew)
     finally:
+        await crew.end()
         await asyncio.to_thread(database.remove)
 
 
