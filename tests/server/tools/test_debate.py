@@ -587,6 +587,13 @@ async def test_a_view_leads_on_from_what_fell_and_quotes_what_a_decision_replace
     assert f"{claim['id']} by ada falls, conceded by ada 0s, see {why['id']}: The clock drifts." in lines
     replaced = f'replaces {first["id"]} ("Search moves to the new index: rebuilds take 7 hours.")'
     assert f"{second['id']} by ada 0s, {replaced}: Pilots stay; the rest moves." in lines
+    words = "The cause is the new connection pool, too small for"
+    old = await ada.post(f"{words} the mail's load.", "DECISION", agree=["ben"])
+    new = await ada.post(f"{words} 2,000 orders.", "DECISION", edges={"supersedes": [old["id"]]})
+    # What rewords the former text needs no quotation of it.
+    assert f"{new['id']} by ada 0s, replaces {old['id']}: {words} 2,000 orders." in await ben.say("read")
+    told = await ada.say("debate", op="status", id=old["id"])
+    assert told.splitlines()[0] == f"{old['id']}: agreed: nobody yet; superseded by {new['id']}"
 
 
 async def test_who_need_not_judge_any_more_is_told_so_in_nobodys_name(board: Any) -> None:

@@ -132,8 +132,8 @@ def test_the_head_names_who_was_active_and_what_the_archive_is_about(make_item: 
     )
     assert shown.text.split("\n")[1] == (
         "last active: ben 0s, carol 5m · working memory 1,782 of 6,000 tokens · "
-        "archived (room is made from 4,800 tokens on): 201 items: 200 logs, 1 fact; none posted "
-        'after L-204 (about latency, stock) → query_archive(text="…")'
+        "archived (room is made from 4,800 tokens on): 201 items: 200 logs, 1 fact, newest L-204 "
+        '(about latency, stock) → query_archive(text="…")'
     )
 
 

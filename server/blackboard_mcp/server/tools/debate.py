@@ -23,7 +23,7 @@ from ..input import posts
 from ..input.arguments import UNLISTED
 from ..input.debates import DebateOp, called
 from ..text.debates import awaited, watching, what_closes, withdrawn_line
-from ..text.lines import agreement_line, word
+from ..text.lines import agreement_line, became, word
 from ..usecases.blackboard import Blackboard
 from .tool import Answer, Caller, ToolSet
 
@@ -157,6 +157,8 @@ class DebateTool:
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
             if item.agreement.reached:
                 text += "; nobody is missing, and its author counts as agreeing"
+            if ended := became(item):
+                text += f"; {ended}"
             if op == "status" and not item.agreement.reached and item.agreement.waiting:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
                 presence = await self._board.presence(name)

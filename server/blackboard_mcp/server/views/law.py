@@ -131,7 +131,7 @@ def _archive(standing: Standing) -> str:
     if len(archived.types) > 1:
         told = f"{archived.items:,} items: {told}"
     if archived.items > 1 and archived.last:
-        told += f"; none posted after {archived.last}"
+        told += f", newest {archived.last}"
     topics = _topics(standing)
     about = f' (about {", ".join(topics)}) → query_archive(text="…")' if topics else ""
     return f"archived (room is made from {standing.snapshot.board.config.high_tokens:,} tokens on): {told}{about}"

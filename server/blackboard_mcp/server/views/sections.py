@@ -24,6 +24,8 @@ _ENDED = {
 _REASON = 80
 _FORMER = 140
 """Characters of what a decision, answer or plan replaced that stand in its line."""
+_SAME = 40
+"""Characters at the beginning of two texts by which one counts as the other reworded."""
 _ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
 _NAMED = 3
 _REPLACING = frozenset({EdgeKind.SUPERSEDES})
@@ -154,7 +156,8 @@ class Sections:
         replaced = list(dict.fromkeys([*agreed, *(former.id for former in formers)]))
         if replaced:
             lead += f", replaces {listed(replaced, ' ', _NAMED)}"
-            if item.type in _WORK and formers and len(replaced) == 1:  # part of it may hold on
+            # Part of it may hold on, unless the new text is the old one with changes.
+            if item.type in _WORK and len(replaced) == 1 and formers and not _reworded(item, formers[0]):
                 lead += f" ({in_quotes(clip(formers[0].text, _FORMER))})"
         if claimed:
             lead += f", claims to replace {listed(claimed, ' ', _NAMED)}"
@@ -289,3 +292,8 @@ def _asking(lines: list[Line], reader: str) -> str:
         else ""
     )
     return f"open questions and problems{how}:"
+
+
+def _reworded(item: Item, former: Item) -> bool:
+    """Tells whether a text begins as the one that it replaces does."""
+    return item.text[:_SAME].split() == former.text[:_SAME].split()
