@@ -182,6 +182,17 @@ async def test_the_answer_says_who_is_asked_and_for_whom_a_question_still_waits(
     assert "you owe" not in await bob.say("query")
 
 
+async def test_who_answers_his_own_question_is_told_the_same_everywhere(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("Which port?", "QUESTION")
+    said = {"text": "I look it up.", "type": "REPLY", "edges": {"replies_to": ["Q-1"]}}
+    assert "Q-1 stays open: an ANSWER settles it" in await ada.say("post", **said)
+    assert "(unanswered)" in await ben.say("query", type="QUESTION")
+    assert "Q-1 is answered" in await ada.say("post", **said | {"text": "7", "type": "ANSWER"})
+    assert "(answered by A-3)" in await ben.say("query", type="QUESTION")
+    assert "open questions" not in await ben.say("read")
+
+
 @both
 async def test_what_others_wrote_on_the_same_matter_meanwhile_is_named(board: Any, mode: str) -> None:
     ada, ben = await board.join("ada", "ben", mode=mode)

@@ -146,7 +146,9 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
     if remark.kind is RemarkKind.ANSWERS:
         if remark.fields:
             return [f"{first.id} waits for {_some(remark.fields)} still"]
-        settles = item.type in (ItemType.ANSWER, ItemType.REPLY)
+        settles = item.type is ItemType.ANSWER or (
+            item.type is ItemType.REPLY and item.author != first.author
+        )
         return [f"{first.id} is answered" if settles else f"{first.id} stays open: an ANSWER settles it"]
     if remark.kind is RemarkKind.CLAIM:
         return [_claim(remark, item)]

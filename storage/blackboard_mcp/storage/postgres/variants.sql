@@ -19,7 +19,7 @@ FROM edge e
 JOIN item a ON a.board = e.board AND a.number = e.source
 JOIN item q ON q.board = e.board AND q.number = e.target
 WHERE e.board = ?1 AND e.target IN (SELECT value::bigint FROM json_each(?2)) AND e.kind = 'replies_to'
-  AND a.type IN ('ANSWER', 'REPLY') AND a.author <> q.author
+  AND (a.type = 'ANSWER' OR a.type = 'REPLY' AND a.author <> q.author)
   AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
 ORDER BY e.target, e.source DESC;
 

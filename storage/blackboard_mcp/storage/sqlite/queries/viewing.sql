@@ -16,13 +16,13 @@ WHERE d.board = ?1 AND d.state <> 'OPEN' AND VISIBLE(i.owner, ?2)
 ORDER BY d.closed_at DESC, d.id DESC LIMIT ?3;
 
 -- name: answers_to
--- The newest reply to each of some items (a JSON list) by somebody other than its author.
+-- The newest answer to each of some items (a JSON list): an ANSWER, or a reply by somebody other than its author.
 SELECT e.target, max(e.source), a.type
 FROM edge e INDEXED BY edge_target
 CROSS JOIN item a ON a.board = e.board AND a.number = e.source
 CROSS JOIN item q ON q.board = e.board AND q.number = e.target
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'replies_to'
-  AND a.type IN ('ANSWER', 'REPLY') AND a.author <> q.author
+  AND (a.type = 'ANSWER' OR a.type = 'REPLY' AND a.author <> q.author)
   AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
 GROUP BY e.target;
 
