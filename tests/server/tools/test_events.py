@@ -587,6 +587,13 @@ async def test_short_texts_come_whole_and_each_version_with_its_own(board: Any) 
     assert text.splitlines()[1] == "seq 3 item.versioned F-1@2 plan:1 by bob: shut production down"
 
 
+async def test_what_short_texts_leave_of_an_answer_goes_to_the_long_one(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    long = "The cause is the pool: " + ", ".join(f"finding {n} agrees with it" for n in range(40)) + "."
+    await bob.do("post", items=[{"text": f"Note {n}."} for n in range(9)] + [{"text": long}])
+    assert (await alice.say("wait", seconds=0)).splitlines()[9].endswith(long)
+
+
 async def test_what_an_answer_had_no_room_for_stays_unseen(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
     await alice.post("mine")

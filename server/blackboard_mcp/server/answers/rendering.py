@@ -72,11 +72,14 @@ LINE_WIDTH = 160
 _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 60
 _TEXTS_TOKENS = 900
-"""Tokens that the texts of one answer share. Where there are few texts, each gets up to `_WHOLE_TOKENS`."""
+"""Tokens that the texts of one answer share. What short ones leave goes to the long ones."""
+_FEW_TEXTS = 30
+"""Most texts that share them; of more, each gets `_EVENT_TOKENS`."""
 _WHOLE_TOKENS = 400
 """Most tokens of one text in an event's line; shorter texts stand there whole."""
 _LISTED_APART = ("was", "now")
 """Keys of an event's data that no line shows, because `read` with `id@*` lists former values."""
+_OVER = "archived as over"
 _HOW_LEFT = {
     EventType.ITEM_ARCHIVED: "archived for room",
     EventType.ITEM_EXPIRED: "archived, their time ended",
@@ -475,7 +478,10 @@ class Rendering:
         shown: list[int] = []
         apart: list[Event] = []
         spent = 0
-        each = min(max(_EVENT_TOKENS, _TEXTS_TOKENS // max(1, len(news.texts))), _WHOLE_TOKENS)
+        each = _EVENT_TOKENS
+        if len(news.texts) <= _FEW_TEXTS:
+            sizes = sorted(min(self._tokenizer.count(text), _WHOLE_TOKENS) for text in news.texts.values())
+            each = max(each, _share(sizes, _TEXTS_TOKENS))
         told_later = opened_to_concede(news.events)
         for place, event in enumerate(news.events):
             if event.seq in told_later:
@@ -666,14 +672,29 @@ def _go_on(news: NewsPage, after: int, budget: int) -> str:
     return f"read(since={after}, budget={budget * 2})" if news.exact else "wait()"
 
 
+def _share(sizes: Sequence[int], tokens: int) -> int:
+    """Returns how many tokens each of some texts may take, of ascending sizes, if they share so many."""
+    for place, size in enumerate(sizes):
+        if size * (len(sizes) - place) > tokens:
+            return tokens // (len(sizes) - place)
+        tokens -= size
+    return _WHOLE_TOKENS
+
+
 def _apart(events: Sequence[Event]) -> str:
     """Returns one line on items that left and on bookkeeping: `9 archived for room: F-2, F-5 …; 3
     obligation.met`.
     """
-    words = []
-    for type_, how in _HOW_LEFT.items():
-        left = [event.item for event in events if event.event is type_ and event.item is not None]
-        words += [f"{len(left)} {how}: {_some(left)}"] if left else []
+    gone: dict[str, list[str]] = {}
+    for event in events:
+        if event.item is not None and event.event in _HOW_LEFT:
+            # The first step of a pass takes what is withdrawn, refuted, superseded or resolved.
+            gone.setdefault(_OVER if event.data.get("step") == 1 else _HOW_LEFT[event.event], []).append(
+                event.item
+            )
+    words = [
+        f"{len(gone[how])} {how}: {_some(gone[how])}" for how in (*_HOW_LEFT.values(), _OVER) if how in gone
+    ]
     others = Counter(str(event.event) for event in events if event.event not in LEFT)
     return "; ".join([*words, *(f"{count} {name}" for name, count in sorted(others.items()))])
 
