@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SNAPSHOT_ITEMS = 300
 """The most items of working memory that a view is rendered from."""
+BEGINNING = 2_000
+"""Characters of a text that are read for a line of news."""
 MOST_UNSEEN = 100
 """Most changes that an agent was not shown which are counted and named; the first ones are kept."""
 

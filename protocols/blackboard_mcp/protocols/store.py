@@ -358,7 +358,8 @@ class BoardStore(
     ) -> dict[tuple[int, int], str]:
         """Returns the beginnings of texts by pairs of item number and version, for items that the agent may see.
 
-        Each has up to 1,000 characters, without leading white space. Versions that do not exist are left out.
+        Each has up to `BEGINNING` characters, without leading white space, and one more if the text goes on.
+        Versions that do not exist are left out.
         """
         ...
 

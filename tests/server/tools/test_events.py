@@ -591,7 +591,10 @@ async def test_what_short_texts_leave_of_an_answer_goes_to_the_long_one(board: A
     alice, bob = await board.join("alice", "bob")
     long = "The cause is the pool: " + ", ".join(f"finding {n} agrees with it" for n in range(40)) + "."
     await bob.do("post", items=[{"text": f"Note {n}."} for n in range(9)] + [{"text": long}])
-    assert (await alice.say("wait", seconds=0)).splitlines()[9].endswith(long)
+    text = await alice.say("wait", since=0, seconds=0)
+    assert text.splitlines()[9] == f"seq 11 item.posted F-10 by bob: {long}", text
+    await bob.post("a" * 2_001)
+    assert (await alice.say("wait", since=11, seconds=0)).splitlines()[0].endswith("aaa…")
 
 
 async def test_what_an_answer_had_no_room_for_stays_unseen(board: Any) -> None:

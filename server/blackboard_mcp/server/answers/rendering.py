@@ -10,6 +10,7 @@ from datetime import datetime
 
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.answers import (
+    BEGINNING,
     MOST_UNSEEN,
     Attention,
     Committed,
@@ -44,6 +45,7 @@ from ..text.debates import (
     standing_lines,
 )
 from ..text.lines import (
+    ELLIPSIS,
     QUOTE,
     agreement_line,
     became,
@@ -536,7 +538,9 @@ class Rendering:
         if event.item is not None and event.event in BEGUN:
             text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
             if text is not None:
-                line += f": {excerpt(text, tokens, self._tokenizer)}"
+                start = excerpt(text[:BEGINNING], tokens, self._tokenizer)
+                goes_on = len(text) > BEGINNING and not start.endswith(ELLIPSIS)
+                line += f": {start}{ELLIPSIS if goes_on else ''}"
         return line
 
     def core(self, core: Core) -> list[str]:

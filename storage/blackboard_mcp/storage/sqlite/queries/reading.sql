@@ -15,7 +15,7 @@ WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(own
 -- The first characters of versions (a JSON list of [number, version]) of items that an agent may see.
 SELECT i.number, CAST(json_extract(w.value, '$[1]') AS INTEGER),
        substr(ltrim(CASE WHEN i.version = json_extract(w.value, '$[1]') THEN i.text ELSE v.text END,
-                    char(9, 10, 13, 32)), 1, 1000)
+                    char(9, 10, 13, 32)), 1, 2001)
 FROM json_each(?2) w CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(w.value, '$[0]')
 LEFT JOIN item_version v ON v.board = i.board AND v.number = i.number AND v.version = json_extract(w.value, '$[1]')
 WHERE VISIBLE(i.owner, ?3) AND (i.version = json_extract(w.value, '$[1]') OR v.version IS NOT NULL);

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from blackboard_mcp.protocols.answers import BEGINNING
 from blackboard_mcp.protocols.archive import SUM_MODULUS, SummingSource
 from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.errors import BlackboardError, Refused
@@ -138,7 +139,7 @@ class EventTests:
         wanted += [(public.number, 2), (99, 1)]
         found = await at.store.beginnings(at.board, "alice", wanted)
         assert found == {
-            (public.number, 1): "a" + "b" * 999,
+            (public.number, 1): "a" + "b" * BEGINNING,
             (entry.number, 1): "v1",
             (entry.number, 2): "v2",
         }
