@@ -30,12 +30,16 @@ def moving(*numbers: int) -> Any:
 
 
 @both
-@pytest.mark.parametrize("status", ["WITHDRAWN", "INVALIDATED"])
-async def test_what_rests_on_a_retracted_item_says_so_everywhere(board: Any, mode: str, status: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "shown"), [("WITHDRAWN", "WITHDRAWN"), ("INVALIDATED", "(stands no more)")]
+)
+async def test_what_rests_on_a_retracted_item_says_so_everywhere(
+    board: Any, mode: str, status: str, shown: str
+) -> None:
     ada, ben, eve = await chain(board)
     await ben.do("read")
     await ada.post(id="H-1", status=status)
-    mark = MARK.replace("WITHDRAWN", status)
+    mark = MARK.replace("WITHDRAWN", shown)
     for said in (
         await ada.say("query", type="FACT"),
         await ada.say("read"),

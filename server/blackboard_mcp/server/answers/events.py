@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import CONCEDED, DebateState, Outcome
 from blackboard_mcp.protocols.events import OF_CONTROL, Event, EventType
 
 from ..text.debates import concession
-from ..text.lines import clip, fate, in_quotes, one_line, solved, word
+from ..text.lines import clip, fate, in_quotes, one_line, solved, stands_no_more, word
 from .run_events import run_words
 from .task_events import task_words
 from .versions import is_whole, value_words
@@ -48,7 +48,8 @@ def plainly(event: Event) -> str | None:
             why = f" ({'its debate is over' if reason.startswith('debate ') else reason})" if reason else ""
             return f"{word(str(said['watcher']))} need not {_TO_DO.get(duty, f'{duty} it')} any more{why}"
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
-            return f"it rests on {_listed(said['rests_on'])}; look whether it still holds"
+            named = _listed([stands_no_more(str(one)) for one in said["rests_on"]])
+            return f"it rests on {named}; look whether it still holds"
         case EventType.ITEM_FORGOTTEN:
             by, why = one_line(str(said.get("by"))), one_line(str(said.get("why")))
             return f"its text was removed for good by decision of {by}: {why}"

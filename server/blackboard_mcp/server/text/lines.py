@@ -284,6 +284,11 @@ def description(item: Item, now: datetime | None = None) -> str:
     return " ".join(parts)
 
 
+def stands_no_more(status: str) -> str:
+    """Returns the status of what others rest on as they are told it: a claim that fell may only have given way."""
+    return status.replace(Status.INVALIDATED, "(stands no more)")
+
+
 def notices(item: Item, most: int) -> str:
     """Returns a notice on retracted items that this one rests on, at most `most` of them: `⚠ rests on H-3
     WITHDRAWN +2`.
@@ -298,7 +303,7 @@ def notices(item: Item, most: int) -> str:
         verb = "supports" if notice.kind is EdgeKind.SUPPORTS else "rests on"
         by = f" by {notice.by}" if notice.by is not None else ""
         via = f" via {notice.via}" if notice.via != notice.id else ""
-        told.append(f"{verb} {notice.id} {notice.status}{by}{via}")
+        told.append(f"{verb} {notice.id} {stands_no_more(str(notice.status))}{by}{via}")
     return f"⚠ {', '.join(told)}{_more(open_, most)}" if told else ""
 
 
