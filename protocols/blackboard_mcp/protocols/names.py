@@ -168,13 +168,14 @@ def mentions(text: str) -> list[str]:
 @cache
 def _called() -> re.Pattern[str]:
     """Returns the pattern of names before a colon at the start of a sentence, compiled at the first use."""
-    return re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
+    return re.compile(rf"(?:\A|[.!?;\n][ \t]*)(?:[Tt]o )?((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
 
 
 def called(text: str) -> list[list[str]]:
     """Returns words before a colon that may be names, as a list for each colon.
 
-    `ben, cleo: which port?` gives `[["ben", "cleo"]]`. Only the first `CALLED_IN` characters are searched.
+    `ben, cleo: which port?` gives `[["ben", "cleo"]]`, and so does `To ben, cleo: which port?`. Only the first
+    `CALLED_IN` characters are searched.
     """
     return [
         [unicodedata.normalize("NFC", name) for name in _BETWEEN.split(names)]

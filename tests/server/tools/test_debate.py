@@ -604,3 +604,20 @@ async def test_who_need_not_judge_any_more_is_told_so_in_nobodys_name(board: Any
     told = (await ben.say("wait", seconds=0)).splitlines()
     said = f"obligation.waived {claim['id']}: ben need not judge it any more (its debate is over)"
     assert any(line.endswith(said) for line in told)
+
+
+async def test_who_gives_way_to_what_gave_way_is_told_where_it_went(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    one = (await ada.post("The pool is too small.", "HYPOTHESIS"))["id"]
+    two = (await ben.post("It is the pool's size.", "HYPOTHESIS"))["id"]
+    three = (await cleo.post("400 sockets do not suffice.", "HYPOTHESIS"))["id"]
+    await ben.do("debate", op="concede", id=two, to=one)
+    told = await cleo.fail("debate", op="concede", id=three, to=two)
+    assert told["message"].startswith(
+        f"{three} cannot give way to {two}, which gave way to {one} itself. Nothing"
+    )
+    told = await ada.fail("debate", op="concede", id=one, to=two)
+    assert told["message"].startswith(
+        f"{two} gave way to {one} already, so {one} stands. Nothing was changed"
+    )
+    assert (await ada.item(one))["status"] == "ACTIVE"

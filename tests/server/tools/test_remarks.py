@@ -182,6 +182,17 @@ async def test_the_answer_says_who_is_asked_and_for_whom_a_question_still_waits(
     assert "you owe" not in await bob.say("query")
 
 
+async def test_a_question_that_begins_with_to_and_a_name_asks_that_agent(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ben.post("The log begins at noon.")
+    text = "To ben: did you count users? Also: F-1 says nothing of orders."
+    said = await ada.say("post", text=text, type="QUESTION")
+    assert "Q-2 asks ben" in said
+    assert "Also" not in said
+    await ben.do("query")
+    assert "you owe: answer Q-2" in ben.footer
+
+
 async def test_who_answers_his_own_question_is_told_the_same_everywhere(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("Which port?", "QUESTION")

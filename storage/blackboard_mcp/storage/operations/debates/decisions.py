@@ -186,11 +186,26 @@ def _replacement(ledger: Ledger, root: ItemRow, call: DebateCall) -> Steps[ItemR
             if to.number == root.number
             else f"is {to.status if to.public else to.visibility}"
         )
+        if to.public and (then := (yield from _successor(ledger.no, to.number))) is not None:
+            if then.number == root.number:
+                raise InvalidInput(
+                    f"{to.id} gave way to {root.id} already, so {root.id} stands. Nothing was changed, and nothing is "
+                    "left to do about the two."
+                )
+            why = f"gave way to {then.id} itself"
         raise InvalidInput(
             f"{root.id} cannot give way to {to.id}, which {why}. Nothing was changed; name an item that stands and "
             "that the board sees."
         )
     return to
+
+
+def _successor(no: int, number: int) -> Steps[ItemRow | None]:
+    """Returns the item that everybody sees in favour of which another one fell, or `None`."""
+    ended = yield sql("debates_on"), (no, numbers([number]))
+    found = [row[10] for row in ended if row[10]]
+    then = (yield from load_any(no, found[-1:])).get(found[-1]) if found else None
+    return then if then is not None and then.public else None
 
 
 def _alone(ledger: Ledger, debate: Open, deciders: Sequence[str]) -> Steps[bool]:
