@@ -181,3 +181,18 @@ def called(text: str) -> list[list[str]]:
         [unicodedata.normalize("NFC", name) for name in _BETWEEN.split(names)]
         for names in _called().findall(text[:CALLED_IN])
     ]
+
+
+@cache
+def _greeted() -> re.Pattern[str]:
+    """Returns the pattern of names before commas at the beginning, compiled at the first use."""
+    return re.compile(rf"[ \t\n]*(?:[Tt]o )?((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}), ")
+
+
+def greeted(text: str) -> list[str]:
+    """Returns words before commas at the beginning that may be names, in order.
+
+    `ana, dirk, which port?` gives `["ana", "dirk"]`. Only the first `CALLED_IN` characters are searched.
+    """
+    found = _greeted().match(text[:CALLED_IN])
+    return [unicodedata.normalize("NFC", name) for name in _BETWEEN.split(found[1])] if found else []

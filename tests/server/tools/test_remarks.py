@@ -193,6 +193,18 @@ async def test_a_question_that_begins_with_to_and_a_name_asks_that_agent(board: 
     assert "you owe: answer Q-2" in ben.footer
 
 
+async def test_a_question_that_begins_with_names_and_commas_asks_those_agents(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    for agent in (ben, cleo):
+        await agent.post(f"{agent.name} is here.", "LOG")
+    edge = {"replies_to": [(await cleo.post("It is the pool.", "HYPOTHESIS"))["id"]]}
+    said = await ada.say("post", text="ben, which unit is it, users?", type="QUESTION", edges=edge)
+    assert "Q-4 asks ben: " in said
+    assert "asks ben, cleo, each" in await ada.say("post", text="ben, cleo, is it so?", type="QUESTION")
+    for text in ("However, ben, is it so?", "Is it so, ben, or not?"):
+        assert "asks" not in (await ada.say("post", text=text, type="QUESTION")).replace("does not ask", "")
+
+
 async def test_who_answers_his_own_question_is_told_the_same_everywhere(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("Which port?", "QUESTION")

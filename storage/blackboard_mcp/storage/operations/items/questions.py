@@ -11,12 +11,13 @@ agents are handled elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
-from blackboard_mcp.protocols.names import called, is_reserved, mentions
+from blackboard_mcp.protocols.names import called, greeted, is_reserved, mentions
 
 from ...operation import Rows
 from ..access import visibility
@@ -39,12 +40,15 @@ def mentioned(text: str) -> list[str]:
 
 
 def _called(no: int, text: str) -> Steps[list[str]]:
-    """Returns the agents known on the board that a text without an @ addresses by name."""
+    """Returns the agents known on the board that a text without an @ addresses: before a colon, or at its beginning
+    before commas.
+    """
     said = [name for names in called(text) for name in names]
-    if not said:
+    first = greeted(text)
+    if not said and not first:
         return []
-    known = {name for (name,) in (yield sql("agents_among"), (no, dumps(said)))}
-    return [name for name in said if name in known]
+    known = {name for (name,) in (yield sql("agents_among"), (no, dumps([*said, *first])))}
+    return [name for name in said if name in known] or list(takewhile(known.__contains__, first))
 
 
 def whom(
