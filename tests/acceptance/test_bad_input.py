@@ -180,7 +180,10 @@ WORDS: dict[str, list[Any]] = {
 NO_TAGS = [[""], ["x" * 65]]
 TAKEN: dict[tuple[str, str], list[Any]] = {
     ("join", "protocols"): [["esperanto"], [""], ["grounding"] * 33],
-    ("wait", "seconds"): [51, 3600, 2**62, 1e300],
+    **{
+        (tool, "seconds"): [51, 3600, 2**62, 1e300]
+        for tool in ("wait", "turn", "claim", "consume", "request")
+    },
 }
 """What is taken though it is too much: as much as there may be."""
 OTHERWISE: dict[tuple[str, str], list[Any]] = {

@@ -28,8 +28,11 @@ WHOLE = {
     "pressure_causes",
     "held_on_account",
     *("task_last", "tasks_over", "board_kinds"),
+    *("bound_among", "figures_fill", "items_keep"),
 }
-"""Count or list all of what waits for the index or may not leave, count up to a bound, or end at the first row."""
+"""Count or list all of what waits for the index or may not leave, count up to a bound, or end at the first row; the
+last three belong to a command of the operator's that goes through a board anyway.
+"""
 
 
 def statements() -> list[str]:

@@ -63,11 +63,14 @@ WITHOUT: dict[str, set[str]] = {
         *("archive_numbers", "forgettable", "anything_forgotten", "forgotten_by", "finding_forget"),
         *("deliveries_forget", "kept_forget"),
     },
+    "an operator's command that brings what stands under read rules: it names what it may not move": {
+        *("bound_among", "kept_entry", "concerns_keep", "figures_drop", "figures_fill"),
+    },
     "counting all texts anew by another tokenizer: nobody is shown any": {
         *("counted_items", "counted_versions", "counted_working"),
     },
     "where the log was at an instant, or so many events ago: no word of what happened": {
-        *("event_from_at", "event_of_agents", "event_from", "log_reach"),
+        *("event_from_at", "event_of_agents", "event_from", "event_at", "log_reach"),
     },
     "the search index holds all: a search confirms its hits with the store": {
         *("outbox_oldest", "outbox_empty", "archived_keys", "settled_keys", "outbox_items", "settled_sums"),
@@ -100,6 +103,8 @@ ELSEWHERE = {
     "reading.sql": ("AND e.owner = m.owner",),  # a mark that the agent may see
     # the entry of a key that bears one mark; whom an agent acts for
     "posting.sql": ("AND owner = ?2 AND key = ?3", "WHERE p.owner = own.name"),
+    # marks of read rules that items get, and the entry of a key that bears one
+    "read_rules.sql": ("AND owner = ?2 AND key = ?3", "SET owner = m.mark", "SET owner = ?3, concerns"),
     "votes.py": ("v.owner not in own",),  # for whom votes count
     "decisions.py": ("d.owner not in own",),  # for whom decisions count
     "duplicates.sql": ("AND i.owner = ?5 AND VISIBLE(i.owner, ?3)",),  # the agent's own that bears one mark

@@ -364,9 +364,7 @@ class TakingTests:
         assert len({lease for lease, _ in found}) == 40
         assert (await at.store.agenda(at.board, "alice")).over == {TaskState.COMPLETED: 40}
 
-    async def test_a_lease_ends_and_its_holder_and_who_planned_the_task_are_told(
-        self, at: Table, clock: HandClock
-    ) -> None:
+    async def test_a_lease_ends_and_its_holder_is_told(self, at: Table, clock: HandClock) -> None:
         (one,) = await plan(at, "one")
         first = await take(at, "bob", one, seconds=60)
         clock.advance(61)
