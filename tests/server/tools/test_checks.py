@@ -14,6 +14,7 @@ import pytest
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
+from blackboard_mcp.server import compose
 from blackboard_mcp.server.checks.running import Check
 from blackboard_mcp.server.usecases import checks
 from blackboard_mcp.server.usecases.retention import Keeper
@@ -157,6 +158,20 @@ async def test_a_failure_whose_hot_issue_a_crash_prevented_is_one_after_the_next
         bob, _ = await board.join("bob", "ann")
         await news(bob, "sums fails: rev 1, exit 1, ValueError: 'bad' in sums.txt; E-1 has the output")
         assert "sums fails" in await bob.say("read")
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_work_that_is_cancelled_while_it_is_told_of_a_write_ends(tmp_path: Path, turns: int) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS, check=(CHECK,)) as board:
+        checks = compose.checks_of(board.opened.blackboard, board.opened.settings, "here")
+        working = asyncio.create_task(checks.run())
+        await asyncio.sleep(0.1)  # it waits for writes by then
+        checks.poke("main")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.wait({working}, timeout=PATIENCE)
+        assert working.cancelled()
 
 
 async def test_secrets_in_an_output_are_masked(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ async def test_a_question_says_whom_it_does_not_reach(board: Any, text: str, tol
     ("text", "told"),
     [
         ("b (and all): which port?", True),
-        ("b, which port?", True),
+        ("b, which port?", False),
         ("B – which port?", True),
         ("b: which port?", False),
         ("@b which port?", False),

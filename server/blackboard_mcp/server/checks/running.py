@@ -106,7 +106,8 @@ async def run(check: Check, top: Path, free_bytes: int) -> Outcome:
         raise OSError("no pipes to the launcher")
     try:
         launcher.stdin.write(json.dumps(order).encode() + b"\n")
-        said = await asyncio.wait_for(launcher.stdout.read(), check.seconds + _BELT)
+        async with asyncio.timeout(check.seconds + _BELT):
+            said = await launcher.stdout.read()
         outcome = Outcome(**json.loads(said))
     except (TimeoutError, ValueError, ConnectionError):
         return Outcome(None, "its launcher did not end", check.seconds + _BELT, "")
@@ -114,7 +115,8 @@ async def run(check: Check, top: Path, free_bytes: int) -> Outcome:
         # The end of its input makes the launcher end all; it is awaited so that nothing runs on.
         launcher.stdin.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.shield(asyncio.wait_for(launcher.wait(), _BELT))
+            async with asyncio.timeout(_BELT):
+                await launcher.wait()
         if launcher.returncode is None:
             launcher.kill()
             await launcher.wait()

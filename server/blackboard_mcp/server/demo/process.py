@@ -77,7 +77,8 @@ async def http_server(data: Path, *options: str) -> AsyncIterator[Serving]:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            async with asyncio.timeout(STOP_SECONDS):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -131,7 +131,8 @@ class Checks:
                 except (BlackboardError, OSError):
                     logger.exception("checks wait")
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._asked.wait(), _LOOK)
+                    async with asyncio.timeout(_LOOK):
+                        await self._asked.wait()
                     await asyncio.sleep(_LULL)
         finally:
             for task in self._running.values():
