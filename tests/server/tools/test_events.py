@@ -701,6 +701,18 @@ async def test_a_wait_without_news_says_whom_something_waits_for(board: Any) -> 
     assert text.splitlines()[0].endswith("; waits for bob: agree to D-3"), "one's own are in the footer"
 
 
+async def test_a_wait_without_news_says_of_who_is_awaited_that_he_never_wrote(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("Do it.", "DECISION", agree=["dan"])
+    text = await alice.say("wait", seconds=0.1)
+    assert text.splitlines()[0].endswith("; waits for dan (has written nothing yet): agree to D-1")
+    dan = await board.join("dan")
+    await dan.post("I am here")
+    for _ in range(2):
+        text = await alice.say("wait", seconds=0.1)
+    assert text.splitlines()[0].endswith("; waits for dan: agree to D-1")
+
+
 @both
 async def test_events_tell_type_tags_metadata_and_what_was_before(board: Any, mode: str) -> None:
     alice, bob = await board.join("alice", "bob")

@@ -390,7 +390,7 @@ class Rendering:
         lines += [now_is] if (now_is := became(item)) else []
         if claimed := claims(item, _NAMED):
             lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
-        edges = [f"{kind} {id_}{' (fell)' if id_ in item.fell else ''}" for kind, id_ in item.cites]
+        edges = [f"{kind} {id_}{' (stands no more)' if id_ in item.fell else ''}" for kind, id_ in item.cites]
         edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
         if edges:
             lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))
@@ -510,7 +510,7 @@ class Rendering:
                 )
                 lines[0] += f"; {seen}"
                 if awaited:
-                    lines[0] += f"; waits for {awaited_words(awaited)}"
+                    lines[0] += f"; waits for {awaited_words(awaited, others)}"
         elif apart:
             lines.append(_apart(apart))
         footer = self.footer(news.seq, told(shown))

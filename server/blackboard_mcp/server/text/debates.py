@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from blackboard_mcp.protocols.answers import DebateView, Owed
@@ -61,12 +61,18 @@ def owed_words(owed: Sequence[Owed]) -> str:
     return ", ".join(f"{do} {', '.join(ids)}" for do, ids in told.items()) + _beyond(owed)
 
 
-def awaited_words(awaited: Sequence[tuple[str, Owed]]) -> str:
-    """Returns what others owe, by agent: `ana: answer C-15; ben: agree to D-25`."""
+def awaited_words(awaited: Sequence[tuple[str, Owed]], known: Container[str]) -> str:
+    """Returns what others owe, by agent: `ana: answer C-15; ben: agree to D-25`.
+
+    It says so of who is not among the `known` agents, those who ever wrote on the board.
+    """
     told: dict[str, list[str]] = {}
     for agent, owed in awaited[:_OWED]:
         told.setdefault(agent, []).append(f"{_OTHERS.get(owed.duty, str(owed.duty))} {owed.id}")
-    listed = (f"{word(agent)}: {', '.join(duties)}" for agent, duties in told.items())
+    listed = (
+        f"{word(agent)}{'' if agent in known else ' (has written nothing yet)'}: {', '.join(duties)}"
+        for agent, duties in told.items()
+    )
     return "; ".join(listed) + _beyond(awaited)
 
 

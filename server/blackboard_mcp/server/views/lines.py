@@ -73,7 +73,9 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
     supported = {target for kind, target in item.cites if kind is EdgeKind.SUPPORTS}
     for kind, target in item.cites:
         if kind not in without and not (kind is EdgeKind.REPLIES_TO and target in supported):
-            told.setdefault(_EDGES[kind], []).append(f"{target} (fell)" if target in item.fell else target)
+            told.setdefault(_EDGES[kind], []).append(
+                f"{target} (stands no more)" if target in item.fell else target
+            )
     parts += [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
     for agreed, verb in ((True, "refuted"), (False, "disputed")):
         against = [c.by for c in item.contested if c.kind is EdgeKind.REFUTES and c.agreed is agreed]

@@ -65,7 +65,7 @@ class Sections:
             Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
             Section("open debates:", shown, 0.20, 0.30, order, urgent=True),
             Section("settled:", settled, 0.04, 0.08),
-            self._section("decisions, answers, plans", work, 0.16, 0.36, work_gone),
+            self._section("decisions, answers, plans", work, 0.22, 0.36, work_gone),
             self._section("summaries", self._of(public, "SUMMARY"), 0.05, 0.15),
             self._section("hypotheses", self._of(public, "HYPOTHESIS"), 0.06, 0.20, guesses_gone),
             self._section("facts, results", self._of(public, "FACT", "RESULT"), 0.10, 0.50),
