@@ -3,7 +3,9 @@
     python benchmarks/calls.py [--calls 200] [--rounds 5] [--before FOLDER]
 
 The board has 300 live items, and one client calls at a time, over a kept-alive connection of the newest protocol
-generation. A view is of an unchanged board or comes after a post, whose CPU does not count. With `--before` the server
+generation. A view is of an unchanged board or comes after a post, whose CPU does not count. A turn is a contribution
+that ends a round of one agent and is answered with its next turn; half of the claims take a task, and half report one
+done. With `--before` the server
 of another checkout takes turns with this one. CPU is that of all threads, from the kernel's own count; each figure is
 the median of the rounds, and the ratio the median of the rounds' ratios to the no-op of the same round.
 """
@@ -29,6 +31,10 @@ AT_ONCE = 50
 ROOMY = 1_000_000
 TEXT = "The retry loop in parser_v2 drops the last chunk when the buffer ends on a multi-byte character. " * 3
 
+RUN = 900
+"""Turns of one run; a run has at most 1,000 rounds."""
+FREE = {"seconds": 0, "board": "tasks"}
+
 Call = tuple[str, dict[str, Any]]
 Kind = Callable[[int], list[Call]]
 """The calls of one turn; only the CPU of the last of them counts."""
@@ -43,6 +49,12 @@ KINDS: dict[str, Kind] = {
     "read by id": lambda n: [("read", {"ids": [f"F-{1 + n % ITEMS}"]})],
     "read(since)": lambda n: [("read", {"since": 290})],
     "query": lambda n: [("query", {"type": "FACT", "limit": 5})],
+    "turn": lambda n: [
+        ("turn", {"text": f"I looked at pump {n}.", "seconds": 0, "board": f"run-{n // RUN}"})
+    ],
+    "claim": lambda n: [
+        ("claim", {"op": "done", "text": "It is done.", "board": "tasks"}) if n % 2 else ("claim", FREE)
+    ],
 }
 
 
@@ -94,8 +106,15 @@ async def spent(port: int, pid: int, turns: list[list[Call]]) -> float:
     return used / len(turns) * 1e6
 
 
-def fill(port: int, pid: int) -> None:
-    """Posts the items."""
+def fill(port: int, pid: int, calls: int) -> None:
+    """Posts the items, starts as many runs and plans as many tasks as so many calls need."""
+    run = {"problem": "Which pump?", "agents": ["reader"], "max_rounds": RUN + 1}
+    tasks = [{"title": f"task {n}"} for n in range(100)]
+    boards = [f"run-{n}" for n in range(1 + calls // RUN)]
+    made: list[Call] = [("post", {"text": "A board.", "board": name}) for name in (*boards, "tasks")]
+    made += [("turn", {"start": run, "board": name}) for name in boards]
+    made += [("plan", {"items": tasks, "board": "tasks"})] * (1 + calls // 200)
+    asyncio.run(spent(port, pid, [[call] for call in made]))
     for first in range(0, ITEMS, AT_ONCE):
         items = [
             {"text": f"Finding {n}: module {n % 17} fails under a load of {n * 7} calls.", "type": "FACT"}
@@ -137,9 +156,10 @@ def main() -> None:
                 str(Path(folder, name)),
             ]
             command += ["--transport", "http", "--port", "0", "--target-tokens", str(ROOMY)]
+            command += ["--tools", "core,run,plan"]
             os.environ["PYTHONPATH"] = sources
             trees[name] = stack.enter_context(server(command))
-            fill(*trees[name])
+            fill(*trees[name], options.calls * (options.rounds + 1))
         taken: dict[tuple[str, str], list[float]] = {}
         ratios: dict[tuple[str, str], list[float]] = {}
         for turn in range(options.rounds + 1):

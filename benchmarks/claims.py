@@ -1,93 +1,23 @@
-"""Measures `claim` and `turn` over HTTP beside a no-op tool on the same SDK, and how `claim` grows with the agenda.
+"""Measures how a claim and its report grow with the agenda: with so many tasks open, and with so many over.
 
-    python benchmarks/claims.py [--calls 400] [--rounds 3]
+    python benchmarks/claims.py
 
-One client claims a task and reports it done, and ends one turn after another, each with a text of its own, against a
-server process; the no-op is a server process of its own. Server CPU per call is taken from the processes' own clocks,
-and the best of the rounds counts; read the ratio. Growth is taken in this process on a file: takings and reports with
-so many tasks open, and with so many over.
+It is taken in this process on a file. `calls.py` measures `claim` and `turn` beside a no-op tool.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG
-from http_posts import META, NOOP, VERSION, answer, cpu_seconds, server
 
 TRIES = 200
-
-
-def message(port: int, tool: str, arguments: dict[str, Any], number: int) -> bytes:
-    """Returns a call of a tool as an HTTP request."""
-    params = {"name": tool, "arguments": arguments, "_meta": META}
-    body = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode()
-    head = (
-        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\n"
-        f"Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nX-Blackboard-Agent: worker\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-async def spent(port: int, pid: int, calls: list[tuple[str, dict[str, Any]]]) -> float:
-    """Makes the calls one after the other, and returns the server's CPU microseconds per call."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    before = cpu_seconds(pid)
-    for number, (tool, arguments) in enumerate(calls):
-        writer.write(message(port, tool, arguments, number))
-        body = await answer(reader)
-        if b'"isError":true' in body or b'"error":{' in body:
-            raise SystemExit(body.decode())
-    used = cpu_seconds(pid) - before
-    writer.close()
-    return used / len(calls) * 1e6
-
-
-def over_http(calls: int, rounds: int) -> None:
-    """Prints the CPU of `claim` beside that of a no-op."""
-    with tempfile.TemporaryDirectory() as folder:
-        noop = Path(folder, "noop.py")
-        noop.write_text(NOOP)
-        command = [
-            sys.executable,
-            "-m",
-            "blackboard_mcp.server",
-            "serve",
-            "--data",
-            str(Path(folder, "data")),
-        ]
-        command += ["--transport", "http", "--port", "0", "--tools", "core,run,plan"]
-        best: dict[str, float] = {}
-        with server(command) as (port, pid), server([sys.executable, str(noop), "http"]) as (idle, idle_pid):
-            for _ in range(rounds):
-                for _ in range(0, calls, 100):
-                    tasks = [{"title": f"task {n}"} for n in range(100)]
-                    asyncio.run(spent(port, pid, [("plan", {"items": tasks})]))
-                taking = [("claim", {"seconds": 0}), ("claim", {"op": "done", "text": "It is done."})]
-                run = {"problem": "Which pump?", "agents": ["worker"], "max_rounds": calls}
-                asyncio.run(spent(port, pid, [("turn", {"start": run})]))
-                turns = [("turn", {"text": f"I looked at pump {n}.", "seconds": 0}) for n in range(calls)]
-                for name, used in (
-                    ("no-op", spent(idle, idle_pid, [("post", {"text": "x"})] * calls)),
-                    ("claim, then done", spent(port, pid, taking * calls)),
-                    ("turn, which ends one and gives the next", spent(port, pid, turns)),
-                ):
-                    best[name] = min(best.get(name, 1e9), asyncio.run(used))
-                asyncio.run(spent(port, pid, [("finalize", {"text": "The blue one."})]))
-        for name, used in best.items():
-            print(f"{name}: {used:.0f} µs of server CPU a call, {used / best['no-op']:.2f} of the no-op")
 
 
 async def growth() -> None:
@@ -125,16 +55,5 @@ async def growth() -> None:
         await store.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--calls", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    over_http(options.calls, options.rounds)
-    asyncio.run(growth())
-
-
 if __name__ == "__main__":
-    main()
+    asyncio.run(growth())

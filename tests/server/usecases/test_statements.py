@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType
-from blackboard_mcp.server.compose import installation
+from blackboard_mcp.protocols.runs import NewRun
+from blackboard_mcp.protocols.tokens import CountedText
+from blackboard_mcp.server.compose import Installation, installation
 from blackboard_mcp.server.input.posts import PostFields
 from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.agenda import Tasks
 from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.runs import Act, Runs
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.operations.access.visibility import expanded
 from blackboard_mcp.storage.operations.ledger.rows import Steps
@@ -59,14 +64,19 @@ class Cost:
 
 
 @pytest.fixture
-async def board(tmp_path: Path) -> AsyncIterator[Blackboard]:
-    """A board of 60 facts by alice and a question by bob."""
-    settings = Settings(data=tmp_path, synchronous="NORMAL")
+async def opened(tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation whose default board has 60 facts by alice and a question by bob."""
+    settings = Settings(data=tmp_path, synchronous="NORMAL", tools=("core", "run", "plan"))
     async with installation(settings, eager_index=False, background=False) as opened:
         facts = [PostFields(text=f"Fact {n}.", type="FACT") for n in range(60)]
         await opened.blackboard.post("alice", None, facts)
         await opened.blackboard.post("bob", None, [PostFields(text="Which port?", type="QUESTION")])
-        yield opened.blackboard
+        yield opened
+
+
+@pytest.fixture
+def board(opened: Installation) -> Blackboard:
+    return opened.blackboard
 
 
 @pytest.fixture
@@ -85,7 +95,8 @@ async def test_a_view_of_an_unchanged_board_asks_the_store_for_nothing(board: Bl
     assert await cost.of(lambda: board.view("erin", None)) == (0, 0, 0)
     assert await cost.of(lambda: board.view("erin", None, 900)) == (1, 0, 21)
     await board.post("alice", "other", [PostFields(text="Elsewhere.")])
-    assert await cost.of(lambda: board.view("erin", None)) == (2, 0, 22)
+    # A board that was found once is there for good.
+    assert await cost.of(lambda: board.view("erin", None)) == (1, 0, 21)
 
 
 async def test_a_read_by_id_costs_the_same_for_one_item_and_for_three(board: Blackboard, cost: Cost) -> None:
@@ -131,3 +142,23 @@ async def test_a_plain_a_replying_and_a_keyed_post_keep_their_costs(board: Black
     assert await cost.of(lambda: board.post("alice", None, [reply])) == (2, 1, 39)
     keyed = PostFields(text="A value.", type="FACT", key="port:http")
     assert await cost.of(lambda: board.post("alice", None, [keyed])) == (0, 1, 13)
+
+
+async def test_taking_a_task_and_reporting_it_done_keep_their_costs(board: Blackboard, cost: Cost) -> None:
+    tasks = Tasks(board)
+    await tasks.plan("alice", None, [NewTask(title=f"task {n}") for n in range(9)])
+    done = Settle("done", 0, 0, CountedText("It is done."))
+    await tasks.take("bob", None)
+    await tasks.settle("bob", None, done)
+    # The rules and what waits for the agent are read at once.
+    assert await cost.of(lambda: tasks.take("bob", None)) == (2, 1, 38)
+    assert await cost.of(lambda: tasks.settle("bob", None, done)) == (4, 1, 42)
+
+
+async def test_a_turn_keeps_its_cost(opened: Installation, cost: Cost) -> None:
+    runs = Runs(opened.blackboard, opened.conduct())
+    new = NewRun(problem=CountedText("Which pump?"), agents=("erin",), strategy="round-robin")
+    await runs.start("erin", None, new)
+    await runs.turn("erin", None, Act(text="The blue one."))
+    assert await cost.of(lambda: runs.turn("erin", None, Act(text="The red one."))) == (5, 2, 60)
+    assert (await runs.turn("erin", None, Act(text="Neither."))).turn is not None

@@ -229,7 +229,7 @@ class Tasks:
         """
         check_agent(agent)
         wanted = None if skills is None else check_skills(skills)
-        name = await self._board.board_of(board, agent)
+        name = await self._board.board_of(board, agent, counts=False)
         self._board.quotas.charge(agent, name)
         once = once_of(
             once_key, "claim", id=number, skills=skills, paths=list(paths), lease_seconds=lease_seconds
@@ -267,13 +267,14 @@ class Tasks:
             seen = await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
         self._board.activity.seen(name, agent)
         try:
-            rules = await self._board.rules.shown(name, agent)
-            attention, seq = await self._board.attention(agent, name)
-            waits: tuple[Task, ...] = ()
-            total = 0
-            if taken is None:
-                agenda = await store.agenda(name, agent, limit=10)
-                waits, total = agenda.tasks, agenda.total
+            # Asked at once, they are one turn of the store's thread.
+            rules, (attention, seq), agenda = await asyncio.gather(
+                self._board.rules.shown(name, agent),
+                self._board.attention(agent, name),
+                store.agenda(name, agent, limit=10) if taken is None else _nothing(),
+            )
+            waits = () if agenda is None else agenda.tasks
+            total = 0 if agenda is None else agenda.total
         except (asyncio.CancelledError, BlackboardError):
             if once is None and taken is not None:
                 self._later(self._give_back(name, agent, taken))
@@ -340,7 +341,7 @@ class Tasks:
         check_agent(agent)
         text = act.text.text
         check_text(text)
-        name = await self._board.board_of(board, agent)
+        name = await self._board.board_of(board, agent, counts=False)
         self._board.quotas.check_text(len(text))
         self._board.quotas.charge(agent, name, size=size_of(text))
         once = once_of(once_key, "settle", **{**_fields(act), "text": text})
@@ -354,11 +355,13 @@ class Tasks:
             return await self._board.store.settle_task(name, agent, replace(act, text=counted), once=once)
 
         done = await self._board.validation.counted(name, write)
-        if done.item is not None:
-            await self._board.prune_if_due(name)
         shown = [] if done.item is None else [done.item.number]
-        attention, seq = await self._board.attention(agent, name, items=shown)
-        return replace(done, seq=seq), await self._board.rules.shown(name, agent), attention
+        (attention, seq), rules, _ = await asyncio.gather(
+            self._board.attention(agent, name, items=shown),
+            self._board.rules.shown(name, agent),
+            self._board.prune_if_due(name) if shown else _nothing(),
+        )
+        return replace(done, seq=seq), rules, attention
 
     async def _evidence(self, board: str, agent: str, act: Settle) -> Sequence[int]:
         """Returns the items that `done` or a confirmation rests on: those cited, or what the result in review cites."""
@@ -371,6 +374,10 @@ class Tasks:
             return ()
         found = await self._board.store.read(board, agent, [parse_ref(tasks[0].result)], [])
         return [item_edge.target for item in found.items for item_edge in item.edges]
+
+
+async def _nothing() -> None:
+    """Does nothing, where there is nothing to ask the store."""
 
 
 def _texts_of(stages: Sequence[NewStage]) -> list[str]:

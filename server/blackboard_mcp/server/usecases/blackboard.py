@@ -163,8 +163,8 @@ class Blackboard:
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
         self._kept_views = KeptViews(store)
-        self._found: FIFOCache[str, int] = FIFOCache(_OWNERS)
-        """The stamps of the store, by board, at which the board was there: at the same stamp it is still there."""
+        self._found: FIFOCache[str, int | None] = FIFOCache(_OWNERS)
+        """Boards that were there, and are for good, with the store's stamp as of the last look at their settings."""
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: FIFOCache[str, str] = FIFOCache(_OWNERS)
@@ -191,10 +191,11 @@ class Blackboard:
             limits, owner_of=lambda agent: self._owners.get(agent, agent)
         )
 
-    async def board_of(self, board: str | None, agent: str) -> str:
+    async def board_of(self, board: str | None, agent: str, *, counts: bool = True) -> str:
         """Returns the id of the board that a call is about; `None` stands for the default board.
 
-        The default board is created when an agent that may post first names it.
+        The default board is created when an agent that may post first names it. Calls that do not count by the
+        board's tokenizer, or learn of it themselves, say `counts=False`.
 
         Raises:
             InvalidInput: it is no valid board id.
@@ -202,7 +203,7 @@ class Blackboard:
         """
         name = check_board(board) if board is not None else self.default_board
         stamp = self._kept_views.stamp()
-        if stamp is not None and self._found.get(name) == stamp:
+        if name in self._found and (not counts or (stamp is not None and self._found[name] == stamp)):
             self.activity.seen(name, agent)
             return name
         found = await self.store.find_board(name)
@@ -215,7 +216,7 @@ class Blackboard:
                     board=name,
                 )
             await self.store.ensure_board(name, agent, self.config)
-        elif stamp is not None:
+        else:
             self._found[name] = stamp
         self.activity.seen(name, agent)
         return name
@@ -549,9 +550,10 @@ class Blackboard:
             self.activity.seen(name, agent)
             await one_more_turn(KEPT_SECONDS)
             return kept
-        await self.board_of(board, agent)
+        await self.board_of(board, agent, counts=False)
         most = max(_FEW_ITEMS, min(SNAPSHOT_ITEMS, budget // _ITEM_TOKENS))
         snapshot = await self.store.snapshot(name, agent, look=look, most=most)
+        self.tokenizers.see(snapshot.board)
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
         if not self.claims:

@@ -43,6 +43,10 @@ _KNOWN: Final = 1_000
 Ask = Callable[[Sequence[Mapping[str, str]], int], Awaitable[str]]
 
 
+class _AskedElsewhere(Exception):
+    """Another process asks a strategy, or died asking."""
+
+
 class Conductor:
     """Chooses the next turns of runs: `kick` after each change of a run, `run` for what time brings.
 
@@ -62,15 +66,19 @@ class Conductor:
         self._holder = holder
         self._ask = ask
         self._lease = max(seconds, STRATEGY_SECONDS) + 5
-        self._wanted: set[str] = set()
-        self._working: dict[str, asyncio.Task[None]] = {}
+        self._wanted: dict[str, Run | None] = {}
+        self._working: dict[str, asyncio.Task[Run | None]] = {}
         self._tried: FIFOCache[str, tuple[int, int]] = FIFOCache(_KNOWN)
         """Runs in which nobody could be chosen, by board: the run's stamp and the board's sequence as of then."""
         self._soon = asyncio.Event()
 
-    def kick(self, board: str) -> asyncio.Task[None]:
-        """Starts to choose for the board's run, if it waits for that, and returns the task."""
-        self._wanted.add(board)
+    def kick(self, board: str, run: Run | None = None) -> asyncio.Task[Run | None]:
+        """Starts to choose for the board's run, if it waits for that, and returns the task.
+
+        `run` is the run if the caller has just read it. The task's result is the run after the last choice, or `None`
+        where none was made.
+        """
+        self._wanted[board] = run
         if board not in self._working:
             context = without()
             context.run(METER.set, Meter())
@@ -78,36 +86,43 @@ class Conductor:
             self._working[board] = asyncio.create_task(work, name=f"conduct-{board}", context=context)
         return self._working[board]
 
-    async def _work(self, board: str) -> None:
+    async def _work(self, board: str) -> Run | None:
+        after: Run | None = None
         try:
             while board in self._wanted:
-                self._wanted.discard(board)
+                known, after = self._wanted.pop(board), None
                 try:
-                    if not await self._advance(board):
-                        # Another process asks, or died asking.
-                        self._wanted.add(board)
-                        await asyncio.sleep(_RETRY_SECONDS)
+                    after = await self._advance(board, known)
+                except _AskedElsewhere:
+                    self._wanted[board] = None
+                    await asyncio.sleep(_RETRY_SECONDS)
                 except BlackboardError as error:
                     logger.warning("the run on %s does not go on: %s", board, error)
                 except Exception:
                     logger.exception("the run on %s does not go on", board)
+            return after
         finally:
             self._working.pop(board, None)
-            self._soon.set()
+            if after is None or 0 < after.idle_seconds < SWEEP_SECONDS:
+                self._soon.set()
 
-    async def _advance(self, board: str) -> bool:
-        """Chooses until agents have turns or nobody can have one; false where another process is asking."""
+    async def _advance(self, board: str, known: Run | None) -> Run | None:
+        """Chooses until agents have turns or nobody can have one, and returns the run after that.
+
+        Raises:
+            _AskedElsewhere: another process asks a strategy.
+        """
         while True:
-            run = await self._store.find_run(board, SYSTEM)
+            run = known or await self._store.find_run(board, SYSTEM)
             if run is None or not waits_for_choice(run) or self._tried.get(board) == (run.stamp, run.seq):
-                return True
+                return None
             slow = run.phase == "decide" or run.strategy == MODEL or self.strategies.is_own(run.strategy)
             if not slow:
                 after = await self._choose(board, run)
             else:
                 lease = f"run:{board}"
                 if not await self._store.lease(lease, self._holder, self._lease):
-                    return False
+                    raise _AskedElsewhere
                 try:
                     turn = run.turn_of(SYSTEM)
                     after = await (
@@ -115,14 +130,15 @@ class Conductor:
                     )
                 finally:
                     await self._store.release(lease, self._holder)
+            if not waits_for_choice(after):
+                return after
+            if known is not None:  # it may have changed since, and then nothing was chosen
+                known = None
+                continue
             if after.phase == "choose" == run.phase:
                 self._tried[board] = after.stamp, after.seq
-            if (
-                not waits_for_choice(after)
-                or after.stamp == run.stamp
-                or after.phase == "choose" == run.phase
-            ):
-                return True
+            if after.stamp == run.stamp or after.phase == "choose" == run.phase:
+                return after
 
     async def _choose(self, board: str, run: Run) -> Run:
         if run.strategy in (COORDINATOR, MODEL):
@@ -131,7 +147,7 @@ class Conductor:
         try:
             return await self._store.choose_turns(board, run.number, run.stamp, chosen)
         except InvalidInput:  # somebody left since the strategy looked
-            self._wanted.add(board)
+            self._wanted[board] = None
             return run
 
     async def _situation(self, board: str, run: Run) -> Situation:

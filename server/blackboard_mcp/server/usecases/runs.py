@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -155,7 +155,7 @@ class Runs:
         A decision that was not accepted is answered at once: the turn to decide is still the agent's.
         """
         check_agent(agent)
-        name = await self._board.board_of(board, agent)
+        name = await self._board.board_of(board, agent, counts=False)
         done: Contributed | None = None
         if act.text is not None:
             done = await self._contribute(agent, name, number, act, act.text, once_key)
@@ -165,7 +165,6 @@ class Runs:
             self._board.quotas.charge(agent, name)
             await self._board.store.offer_turn(name, agent, number, act.offer)
         if done is not None:
-            await self._board.prune_if_due(name)
             number = done.run.number
             if done.problem and done.run.turn_of(agent) is not None:
                 seconds = 0.0
@@ -230,21 +229,28 @@ class Runs:
         tails, store = self._board.following.tails, self._board.store
         self._board.activity.seen(board, agent)
         asked = False
+        known = None if done is None else done.run
         while True:
             seen = store.changes()
-            run = await self._look(board, number)
+            looked = known is None
+            run = known or await self._look(board, number)
+            known = None
             if run is None or run.state in _OVER or run.turn_of(agent) is not None:
                 break
             number = run.number
             if waits_for_choice(run):
-                choosing = self._conductor.kick(board)
+                choosing = self._conductor.kick(board, run)
                 if not asked:
                     asked = True
-                    await asyncio.wait([choosing], timeout=_SOON)
+                    chosen, _ = await asyncio.wait([choosing], timeout=_SOON)
+                    after = choosing.result() if chosen and not choosing.cancelled() else None
+                    known = after if after is not None and after.number == number else None
                     continue
             now = loop.time()
             if now >= deadline or tails.released:
                 break
+            if not looked:  # it may have changed before `seen`
+                continue
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - begun, 1), seconds, f"waiting for a turn in {run.id}")
@@ -273,45 +279,40 @@ class Runs:
         shown = [] if run is None or turn is None else _numbers([run.problem, *(one.item for one in said)])
         posted = [] if done is None else [item.number for item in done.items]
         given = [] if turn is None else [turn.lease]
-        attention, seq = await self._board.attention(
-            agent, board, events=given, items=[*shown, *posted], way=Way.TURN
-        )
+        store = self._board.store
+        asked: dict[str, Coroutine[Any, Any, Any]] = {
+            "attention": self._board.attention(
+                agent, board, events=given, items=[*shown, *posted], way=Way.TURN
+            )
+        }
+        if done is not None:
+            asked["pruned"] = self._board.prune_if_due(board)
+        if run is not None and self._board.claims:
+            asked["agenda"] = store.agenda(board, agent, limit=10)
+        if run is not None and run.state is RunState.OPEN and not run.agents:
+            asked["eligible"] = store.eligible_agents(board, run.number)
+        if run is not None and run.state is not RunState.OPEN and (turn is not None or run.state in _OVER):
+            asked["final"] = store.preview_answer(board, agent, run.number)
+        if run is not None and turn is not None:
+            asked["rules"] = self._board.rules.shown(board, agent)
+            asked["texts"] = self._texts(board, agent, shown)
+            if run.sealed:
+                asked["alone"] = self._alone(board, agent, run)
+            if turn.kind == "decide":
+                asked["roster"] = self._participants.listed(board)
+        # Asked at once, they are one turn of the store's thread.
+        found = dict(zip(asked, await asyncio.gather(*asked.values()), strict=True))
+        attention, seq = found["attention"]
         if run is None:
             return Standing(None, agent, seq, attention)
         key = (board, agent)
-        eligible: tuple[str, ...] = ()
-        if run.state is RunState.OPEN:
-            eligible = run.agents or await self._board.store.eligible_agents(board, run.number)
-        part = not eligible or agent in (
-            *eligible,
-            run.coordinator,
-            run.decider or run.started_by,
-            run.started_by,
-        )
-        claims: tuple[Task, ...] = ()
-        if self._board.claims:
-            claims = (await self._board.store.agenda(board, agent, limit=10)).mine
+        eligible = run.agents if run.state is RunState.OPEN else ()
+        eligible = found.get("eligible", eligible)
+        misses = 0
         if turn is None and run.state not in _OVER:
             self._misses[key] = misses = 0 if done or started else self._misses.get(key, 0) + 1
-            return Standing(
-                run,
-                agent,
-                seq,
-                attention,
-                started=started,
-                done=done,
-                misses=misses,
-                takes_part=part,
-                eligible=eligible,
-                claims=claims,
-            )
-        self._misses.pop(key, None)
-        final = None
-        if run.state is not RunState.OPEN:
-            final = await self._board.store.preview_answer(board, agent, run.number)
-        roster: tuple[Participant, ...] = ()
-        if turn is not None and turn.kind == "decide":
-            roster = await self._participants.listed(board)
+        else:
+            self._misses.pop(key, None)
         return Standing(
             run,
             agent,
@@ -320,14 +321,17 @@ class Runs:
             turn=turn,
             started=started,
             done=done,
+            misses=misses,
+            takes_part=not eligible
+            or agent in (*eligible, run.coordinator, run.decider or run.started_by, run.started_by),
             eligible=eligible,
-            rules=await self._board.rules.shown(board, agent) if turn is not None else None,
-            claims=claims,
+            rules=found.get("rules"),
+            claims=found["agenda"].mine if "agenda" in found else (),
             said=said,
-            texts=await self._texts(board, agent, shown),
-            alone=await self._alone(board, agent, run) if turn is not None and run.sealed else (),
-            roster=roster,
-            final=final,
+            texts=found.get("texts", {}),
+            alone=found.get("alone", ()),
+            roster=found.get("roster", ()),
+            final=found.get("final"),
         )
 
     async def _alone(self, board: str, agent: str, run: Run) -> tuple[tuple[str, str], ...]:
