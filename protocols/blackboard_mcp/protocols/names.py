@@ -168,14 +168,17 @@ def mentions(text: str) -> list[str]:
 @cache
 def _called() -> re.Pattern[str]:
     """Returns the pattern of names before a colon at the start of a sentence, compiled at the first use."""
-    return re.compile(rf"(?:\A|[.!?;\n][ \t]*)(?:[Tt]o )?((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
+    return re.compile(
+        r"(?:\A|[.!?;\n][ \t]*|, (?=to |for ))(?:[Tt]o |[Ff]or )?"
+        rf"((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): "
+    )
 
 
 def called(text: str) -> list[list[str]]:
     """Returns words before a colon that may be names, as a list for each colon.
 
-    `ben, cleo: which port?` gives `[["ben", "cleo"]]`, and so does `To ben, cleo: which port?`. Only the first
-    `CALLED_IN` characters are searched.
+    `ben, cleo: which port?` gives `[["ben", "cleo"]]`, and so do `To ben, cleo: which port?`, `For ben, cleo: …` and
+    `A detail, to ben, cleo: …`. Only the first `CALLED_IN` characters are searched.
     """
     return [
         [unicodedata.normalize("NFC", name) for name in _BETWEEN.split(names)]
@@ -186,7 +189,7 @@ def called(text: str) -> list[list[str]]:
 @cache
 def _greeted() -> re.Pattern[str]:
     """Returns the pattern of names before commas at the beginning, compiled at the first use."""
-    return re.compile(rf"[ \t\n]*(?:[Tt]o )?((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}), ")
+    return re.compile(rf"[ \t\n]*(?:[Tt]o |[Ff]or )?((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}), ")
 
 
 def greeted(text: str) -> list[str]:

@@ -49,6 +49,8 @@ async def zone(agent: Any, id_: str) -> str:
         ("b: which port does the DB use?", ["b"]),
         ("Thanks. b, c: which port?", ["b", "c"]),
         ("b and nobody: which port?", ["b"]),
+        ("For b: which port?", ["b"]),
+        ("A detail of (A), to b and c: which port?", ["b", "c"]),
         ("note: which port?", ["c"]),
         ("we saw b: which port?", ["c"]),
         ("@c not b: which port?", ["c"]),
@@ -58,7 +60,8 @@ async def test_a_question_asks_whom_a_sentence_speaks_to(board: Any, text: str, 
     a, b, c = await board.join("a", "b", "c")
     await b.post("here", "LOG")
     fact = await c.post("The DB answers.")
-    await a.post(text, "QUESTION", edges={"replies_to": [fact["id"]]})
+    said = await a.say("post", text=text, type="QUESTION", edges={"replies_to": [fact["id"]]})
+    assert ("asks c, whose F-2 it replies to" in said) == (asked == ["c"] and "c" not in text)
     for name, agent in (("b", b), ("c", c)):
         await agent.do("query")
         assert ("you owe: answer Q-3" in agent.footer) == (name in asked), name

@@ -253,3 +253,7 @@ async def test_a_reply_to_what_was_taken_back_is_told_so(board: Any) -> None:
     await ada.say("post", id="H-1", status="WITHDRAWN")
     text = await ben.say("post", type="QUESTION", text="@ada why?", edges={"replies_to": ["H-1"]})
     assert "H-1 by ada is WITHDRAWN already" in text.splitlines()
+    await ben.say("post", id="Q-2", status="WITHDRAWN")
+    text = await ada.say("post", type="ANSWER", text="It is taken back.", edges={"replies_to": ["Q-2"]})
+    assert "Q-2 by ben is WITHDRAWN already" in text.splitlines()
+    assert "Q-2 is answered" not in text

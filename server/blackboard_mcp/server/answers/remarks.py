@@ -9,7 +9,7 @@ from itertools import pairwise
 from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Visibility
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.names import called, is_reserved, mentions
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
@@ -133,7 +133,7 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
     if remark.kind is RemarkKind.UNSEEN:
         return [f"not shown to you yet: {_named(one, agent)}" for one in remark.about]
     if remark.kind is RemarkKind.ASKS:
-        return [_asks(item.id, remark.fields)]
+        return [_asks(item, remark.fields)]
     if remark.kind is RemarkKind.UNASKED:
         name = word(remark.fields[0])
         return [
@@ -144,6 +144,8 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         open_ = [one.id for one in remark.about]
         return [f"{', '.join(open_)} stay{'' if len(open_) > 1 else 's'} open; {solved(open_)}"]
     if remark.kind is RemarkKind.ANSWERS:
+        if first.status in (Status.WITHDRAWN, Status.INVALIDATED):
+            return []
         if remark.fields:
             return [f"{first.id} waits for {_some(remark.fields)} still"]
         settles = item.type is ItemType.ANSWER or (
@@ -160,12 +162,15 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
     return [f"{item.id} differs in numbers only{newer} from {_named(first, agent)}"]
 
 
-def _asks(id_: str, names: Sequence[str]) -> str:
-    """Returns a line on whose answers a question waits for, and how it ends."""
+def _asks(item: Item, names: Sequence[str]) -> str:
+    """Returns a line on whose answers a question waits for, why where its text does not say so, and how it ends."""
     if len(names) == 1:
-        return f"{id_} asks {word(names[0])}: anybody's ANSWER settles it"
-    enough = f'post(id="{id_}", status="RESOLVED")'
-    return f"{id_} asks {_some(names)}, each for an answer of their own; enough known: {enough}"
+        about = [id_ for kind, id_ in item.cites if kind is EdgeKind.REPLIES_TO]
+        unnamed = len(about) == 1 and names[0].casefold() not in item.text.casefold()
+        whose = f", whose {about[0]} it replies to" if unnamed else ""
+        return f"{item.id} asks {word(names[0])}{whose}: anybody's ANSWER settles it"
+    enough = f'post(id="{item.id}", status="RESOLVED")'
+    return f"{item.id} asks {_some(names)}, each for an answer of their own; enough known: {enough}"
 
 
 def _not_reached(item: Item, asked: Sequence[str], agent: str) -> list[str]:
