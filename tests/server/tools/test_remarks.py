@@ -127,8 +127,8 @@ async def test_an_agreed_refutation_falls_and_shows_in_what_cites_it(board: Any)
     await eve.post("Delete the logs", "PLAN", edges={"derived_from": ["F-1"]})
     shown = await eve.say("query")
     assert "F-1 fact INVALIDATED (refuted by F-2) by ada" in shown
-    assert "(derived_from F-1 (stands no more))" in shown
-    assert "from F-1 (stands no more)" in await ada.say("read")
+    assert "(derived_from F-1 (F-1 stands no more))" in shown
+    assert "from F-1 (F-1 stands no more)" in await ada.say("read")
 
 
 async def test_newer_measurements_of_one_author_say_how_many_they_follow(board: Any) -> None:

@@ -390,7 +390,10 @@ class Rendering:
         lines += [now_is] if (now_is := became(item)) else []
         if claimed := claims(item, _NAMED):
             lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
-        edges = [f"{kind} {id_}{' (stands no more)' if id_ in item.fell else ''}" for kind, id_ in item.cites]
+        edges = [
+            f"{kind} {id_}{f' ({id_} stands no more)' if id_ in item.fell else ''}"
+            for kind, id_ in item.cites
+        ]
         edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
         if edges:
             lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))

@@ -411,7 +411,9 @@ def _edges(item: Item) -> str:
     cited = item.cites or tuple((edge.kind, str(edge.target)) for edge in item.edges)
     told: dict[str, list[str]] = {}
     for kind, target in cited[:EDGES_SHOWN]:
-        told.setdefault(kind, []).append(f"{target} (stands no more)" if target in item.fell else target)
+        told.setdefault(kind, []).append(
+            f"{target} ({target} stands no more)" if target in item.fell else target
+        )
     said = ", ".join(f"{kind} {' '.join(targets)}" for kind, targets in told.items())
     return said + _more(cited, EDGES_SHOWN)
 

@@ -74,7 +74,7 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
     for kind, target in item.cites:
         if kind not in without and not (kind is EdgeKind.REPLIES_TO and target in supported):
             told.setdefault(_EDGES[kind], []).append(
-                f"{target} (stands no more)" if target in item.fell else target
+                f"{target} ({target} stands no more)" if target in item.fell else target
             )
     parts += [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
     for agreed, verb in ((True, "refuted"), (False, "disputed")):
