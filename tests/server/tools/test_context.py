@@ -147,6 +147,7 @@ async def test_parts_of_files_are_relevant_too(tmp_path: Path) -> None:
         assert {"id": "docs/pumps.md:5-7", "part": "relevant"} in listed["entries"]
         # A task that names a file: its parts come without a query.
         assert "docs/pumps.md" in await bob.say("get_context", path="docs/pumps.md")
+        assert (await bob.fail("get_context", path="../x"))["error"] == "invalid"
         # What was shown of items is noted, and a path that looks like an id is not taken for one.
         await ann.do("artifact_write", path="F-1", content="gasket at eight bar\n")
         assert "F-1 1-1" in await bob.say("get_context", query="gasket at eight bar")

@@ -164,6 +164,8 @@ async def test_wrong_arguments_are_refused_and_change_nothing(board: Any, mode: 
         {"text": " "},
         {"text": "x", "scope": "agent:a b"},
         {"text": "x", "scope": "path:../etc"},
+        {"text": "x", "scope": "path:a?.py"},
+        {"text": "x", "scope": "path:.git/**"},
         {"text": "x", "scope": "key:"},
         {"text": "x", "id": "F-1"},
         {"id": "F-1", "retire": "x"},

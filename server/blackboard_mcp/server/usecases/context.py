@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.workspace import check_path
 
 from ..input.posts import check_text
 from ..input.queries import archive_query
@@ -63,10 +64,11 @@ class Contexts:
         The rules in it count as shown to the agent.
 
         Raises:
+            InvalidInput: no file may have this path.
             Refused: the parts that are never cut need more tokens.
         """
         check_text(query)
-        check_text(path)
+        path = check_path(path.strip().removesuffix("/")) if path.strip() else ""
         name = await self._board.board_of(board, agent)
         store = self._board.store
         snapshot = await store.snapshot(name, agent, look=self._board.looks.of(name, agent))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Action
@@ -24,6 +25,7 @@ from blackboard_mcp.protocols.rules import (
 )
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.workspace import check_path
 
 from ..input.capture import candidates
 from ..input.posts import PostFields, check_addressed
@@ -294,13 +296,15 @@ def check_scope(scope: str | None) -> str | None:
         return f"agent:{check_addressed(rest, _INSTEAD)}"
     if kind == "key" and rest:
         return f"key:{check_glob(rest)}"
-    parts = rest.removesuffix("/").split("/")
-    plain = rest.isprintable() and not any(c.isspace() or c == "," for c in rest)
-    if kind == "path" and rest and plain and len(scope) <= MAX_SCOPE and not {"", ".", ".."} & set(parts):
-        return f"path:{'/'.join(parts)}"
+    plain = not any(c.isspace() or c == "," for c in rest)
+    if kind == "path" and plain and len(scope) <= MAX_SCOPE:
+        glob = rest.removesuffix("/")
+        with suppress(InvalidInput):
+            check_path(glob.replace("*", "x"))  # some file may have a path that matches
+            return f"path:{glob}"
     raise InvalidInput(
-        f"'{scope[:60]}' is no scope: board, agent:NAME, key:GLOB (key:plan:**) or path:GLOB (path:src/**). Nothing "
-        "was changed."
+        f"'{scope[:60]}' is no scope: board, agent:NAME, key:GLOB (key:plan:**) or path:GLOB (path:src/**, * and ** "
+        "alone stand for others). Nothing was changed."
     )
 
 
