@@ -6,10 +6,11 @@ keeps what was given, done, decided and spent; strategies, which choose who goes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from .answers import Once
@@ -208,6 +209,11 @@ class Run:
         return next((turn for turn in self.turns if turn.agent == agent and turn.state == "given"), None)
 
 
+AtOnce = Callable[[Run, tuple[str, ...]], Chosen]
+"""A strategy that chooses by the run and its eligible agents alone, and without waiting. It has no effects."""
+NOTHING_AT_ONCE: Mapping[str, AtOnce] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Contributed:
     """A run after a turn ended. `items` is what was posted: one contribution, or all of a sealed round as it opens.
@@ -293,11 +299,14 @@ class RunStore(Protocol):
         text: CountedText,
         *,
         usage: Usage | None = None,
+        at_once: Mapping[str, AtOnce] = NOTHING_AT_ONCE,
         once: Once | None = None,
     ) -> Contributed:
         """Ends an agent's turn with its contribution; reports `turn.ended`.
 
-        In a sealed round texts are kept unseen until all turns of the round are over, then posted together.
+        In a sealed round texts are kept unseen until all turns of the round are over, then posted together. If it was
+        the last turn of its round, and the run's strategy is among those of `at_once`, the next round is chosen in the
+        same transaction, as by `choose_turns`.
 
         Raises:
             Conflict: the agent has no turn under this lease; names the turn's holder, lease and end.

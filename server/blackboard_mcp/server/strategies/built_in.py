@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import parse_event_filter
-from blackboard_mcp.protocols.runs import Chosen
+from blackboard_mcp.protocols.runs import AtOnce, Chosen
 from blackboard_mcp.protocols.strategies import Situation
 
 NOBODY: Final = 'nobody takes part: join(role="…") does'
@@ -60,11 +61,25 @@ def interest(situation: Situation) -> Chosen:
     return _one(name, "interest", NOBODY)
 
 
-UNSEEING: Final = frozenset({"round-robin", "volunteer", "choreography"})
-"""Strategies that look neither at participants nor at events."""
 BUILT_IN: Final[Mapping[str, Callable[[Situation], Chosen]]] = {
     "round-robin": round_robin,
     "interest": interest,
     "volunteer": volunteer,
     "choreography": choreography,
 }
+
+
+async def _no_events(after: int, limit: int) -> Sequence[Event]:
+    return ()
+
+
+def _of_run_alone(strategy: Callable[[Situation], Chosen]) -> AtOnce:
+    return lambda run, eligible: strategy(
+        Situation(run=run, eligible=eligible, participants={}, news=(), events=_no_events)
+    )
+
+
+UNSEEING: Final[Mapping[str, AtOnce]] = {
+    name: _of_run_alone(BUILT_IN[name]) for name in ("round-robin", "volunteer", "choreography")
+}
+"""Strategies that look neither at participants nor at events."""

@@ -40,6 +40,7 @@ from cachetools import FIFOCache
 from ..input.idempotency import once_of
 from ..input.posts import check_addressed, check_agent, check_text
 from ..limits.rates import size_of
+from ..strategies.built_in import UNSEEING
 from ..strategies.decisions import NotUnderstood, parse_decision
 from .agenda import Tasks
 from .blackboard import Blackboard
@@ -180,7 +181,14 @@ class Runs:
 
         async def write(tokenizer: Tokenizer) -> Contributed:
             return await self._board.store.end_turn(
-                board, agent, number, act.lease, _counted(text, tokenizer), usage=act.usage, once=once
+                board,
+                agent,
+                number,
+                act.lease,
+                _counted(text, tokenizer),
+                usage=act.usage,
+                at_once=UNSEEING,
+                once=once,
             )
 
         return await self._board.validation.counted(board, write)

@@ -149,9 +149,13 @@ def turns(row: RunRow) -> Steps[list[TurnRow]]:
     return [TurnRow(*raw) for raw in (yield sql("turns_of"), (row.board, row.number, kept))]
 
 
-def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
-    """Returns a run as callers get it. Texts of a sealed round that is not open yet are not in it."""
-    listed = yield from turns(row)
+def value(board: BoardRow, row: RunRow, now: int, listed: Sequence[TurnRow] | None = None) -> Steps[Run]:
+    """Returns a run as callers get it. Texts of a sealed round that is not open yet are not in it.
+
+    `listed` are its last turns as they are now, if the caller has them.
+    """
+    if listed is None:
+        listed = yield from turns(row)
     wanted = {row.problem, row.answer, *(turn.item for turn in listed)} - {0}
     types: dict[int, str] = dict((yield sql("item_types"), (board.no, numbers(wanted))))
     text = yield sql("run_problem"), (board.no, row.problem)

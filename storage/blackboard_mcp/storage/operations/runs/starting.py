@@ -221,22 +221,32 @@ def choose(write: Write, board: str, run: int, stamp: int, chosen: Chosen) -> St
     row = yield from rows.get(ledger.board, run)
     if row.state != RunState.OPEN or row.phase != "choose" or row.stamp != stamp:
         return (yield from rows.value(ledger.board, row, write.now))
+    if not (yield from apply(ledger, row, chosen)):
+        return (yield from rows.value(ledger.board, row, write.now))
+    return (yield from end(ledger, row))
+
+
+def apply(ledger: Ledger, row: RunRow, chosen: Chosen) -> Steps[bool]:
+    """Gives the turns that a strategy chose, or settles the run; returns false if nothing came of it that is new."""
     if chosen.state is not None:
         row.strategy_state = dumps(dict(chosen.state))
-    if not (yield from _over(ledger, row)):
-        if chosen.end:
-            yield from settle(ledger, row, chosen.reason or f"{chosen.by} ended the rounds")
-        elif not chosen.agents:
-            if row.reason == chosen.reason != "":
-                return (yield from rows.value(ledger.board, row, write.now))
-            row.reason = (chosen.reason or "nobody can contribute now")[:_REASON]
-            data = {"run": row.id, "round": row.round + 1, "reason": row.reason}
-            yield from ledger.emit(EventType.RUN_NO_CONTRIBUTOR, data=data, concerns=[row.started_by])
-        else:
-            yield from check_eligible(ledger, row, chosen.agents)
-            focus = yield from _in_focus(ledger, chosen)
-            yield from give_round(ledger, row, chosen.agents, chosen.by, chosen.reason, focus)
-    return (yield from end(ledger, row))
+    if (yield from _over(ledger, row)):
+        return True
+    if chosen.end:
+        yield from settle(ledger, row, chosen.reason or f"{chosen.by} ended the rounds")
+    elif not chosen.agents:
+        if row.reason == chosen.reason != "":
+            return False
+        row.reason = (chosen.reason or "nobody can contribute now")[:_REASON]
+        data = {"run": row.id, "round": row.round + 1, "reason": row.reason}
+        yield from ledger.emit(
+            EventType.RUN_NO_CONTRIBUTOR, agent=SYSTEM, data=data, concerns=[row.started_by]
+        )
+    else:
+        yield from check_eligible(ledger, row, chosen.agents)
+        focus = yield from _in_focus(ledger, chosen)
+        yield from give_round(ledger, row, chosen.agents, chosen.by, chosen.reason, focus)
+    return True
 
 
 def check_eligible(ledger: Ledger, row: RunRow, chosen: Mapping[str, str]) -> Steps[None]:

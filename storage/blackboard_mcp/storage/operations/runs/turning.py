@@ -17,6 +17,8 @@ from blackboard_mcp.protocols.runs import (
     MAX_MALFORMED,
     MAX_RESETS,
     MAX_STALLS,
+    NOTHING_AT_ONCE,
+    AtOnce,
     Budget,
     Contributed,
     Decision,
@@ -34,7 +36,7 @@ from ..ledger.rows import Steps, dumps, sql
 from ..reading.item_states import values
 from . import rows
 from .rows import RunRow, TurnRow
-from .starting import begin, block, eligible, end, give_round, post, raw_of, settle, spent_on, stop
+from .starting import apply, begin, block, eligible, end, give_round, post, raw_of, settle, spent_on, stop
 
 _INSTRUCTION: Final = 300
 _BATCH: Final = 50
@@ -70,11 +72,13 @@ def contribute(
     text: CountedText,
     *,
     usage: Usage | None = None,
+    at_once: Mapping[str, AtOnce] = NOTHING_AT_ONCE,
     once: Once | None = None,
 ) -> Steps[Contributed]:
     """Ends an agent's turn with its contribution; reports `turn.ended`.
 
-    In a sealed round texts are kept unseen until all turns of the round are over, then posted together.
+    In a sealed round texts are kept unseen until all turns of the round are over, then posted together. If it was the
+    last turn of its round, and the run's strategy is among those of `at_once`, the next round is chosen, too.
 
     Raises:
         Conflict: the agent has no turn under this lease; names the turn's holder, lease and end.
@@ -84,7 +88,7 @@ def contribute(
         raise InvalidInput("A contribution has a text. Nothing was changed; say what you found or did.")
     ledger = yield from begin(write, board, agent)
     row = yield from rows.get(ledger.board, run)
-    turn = yield from _turn(ledger, row, agent, lease)
+    turn, listed = yield from _turn(ledger, row, agent, lease)
     if turn.kind != "contribute":
         call = (
             "finalize(text=…, cites=[…])"
@@ -109,6 +113,10 @@ def contribute(
         data |= {"tokens": usage.tokens, "cost": usage.cost}
     yield from ledger.emit(EventType.TURN_ENDED, data=data)
     opened, alone = yield from _end_round(ledger, row)
+    strategy = at_once.get(row.strategy) if row.phase == "choose" else None
+    if strategy is not None:
+        run_now = yield from rows.value(ledger.board, row, ledger.now, None if row.sealed else listed)
+        yield from apply(ledger, row, strategy(run_now, (yield from eligible(ledger, row))))
     made = yield from end(ledger, row)
     return Contributed(made, (yield from _items(ledger, [*items, *opened])), alone)
 
@@ -138,8 +146,8 @@ def _spend(row: RunRow, usage: Usage | None) -> None:
     row.spent = rows.budget_json(Budget(used.steps + 1, used.tokens + tokens, used.cost + cost))
 
 
-def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]:
-    """Returns the turn that the agent has now.
+def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[tuple[TurnRow, list[TurnRow]]]:
+    """Returns the turn that the agent has now, and all the last turns.
 
     Raises:
         Refused: the run is over.
@@ -151,10 +159,11 @@ def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]
             "changed; what you found can be posted: post(text=…).",
             state=row.state,
         )
-    given = [turn for turn in reversed((yield from rows.turns(row))) if turn.state == "given"]
+    listed = yield from rows.turns(row)
+    given = [turn for turn in reversed(listed) if turn.state == "given"]
     mine = [turn for turn in given if turn.agent == agent]
     if mine and lease in (0, mine[0].lease):
-        return mine[0]
+        return mine[0], listed
     facts: dict[str, Any] = {"lease": lease}
     if mine:
         raise Conflict(
@@ -262,7 +271,7 @@ def decide(
     """
     ledger = yield from begin(write, board, agent)
     row = yield from rows.get(ledger.board, run)
-    turn = yield from _turn(ledger, row, agent, lease)
+    turn, _ = yield from _turn(ledger, row, agent, lease)
     if turn.kind != "decide":
         raise Refused(
             f"Your turn in {row.id} is to {turn.kind}, not to decide. Nothing was changed; "

@@ -181,6 +181,49 @@ class RunTests:
         assert [turn.agent for turn in again.turns] == ["bob"]
         assert again.round == 1
 
+    async def test_the_last_turn_of_a_round_may_give_the_next_at_once(self, at: Table) -> None:
+        seen: list[Any] = []
+
+        def in_turn(run: Run, eligible: tuple[str, ...]) -> Chosen:
+            seen.append((run.phase, run.round, eligible))
+            return Chosen({"dave": "check it"}, "round-robin")
+
+        await start(at, max_rounds=2, strategy="round-robin")
+        await choose(at, "bob", "carol")
+        assert (await contribute(at, "bob", "three", at_once={"round-robin": in_turn})).run.phase == "turns"
+        assert seen == []  # carol has her turn
+        done = await contribute(at, "carol", "four", at_once={"volunteer": in_turn})
+        assert (seen, done.run.phase) == ([], "choose")
+        await choose(at, "bob")
+        last = await contribute(at, "bob", "five", at_once={"round-robin": in_turn})
+        assert (seen, last.run.state) == ([("choose", 2, AGENTS)], RunState.SETTLED)  # both rounds are used
+
+    async def test_a_turn_given_at_once_is_as_any_other(self, at: Table) -> None:
+        def nobody(run: Run, eligible: tuple[str, ...]) -> Chosen:
+            return Chosen({}, "round-robin", reason="nobody offered")
+
+        def next_one(run: Run, eligible: tuple[str, ...]) -> Chosen:
+            return Chosen({eligible[run.round]: "check it"}, "round-robin")
+
+        await start(at, strategy="round-robin")
+        await choose(at, "bob")
+        before = await at.seq()
+        done = await contribute(at, "bob", "three", at_once={"round-robin": next_one})
+        turn = done.run.turn_of("carol")
+        assert turn is not None
+        assert (turn.round, turn.instruction, done.run.seq) == (2, "check it", await at.seq())
+        told = (await at.store.log(at.board, "alice", before, 9)).events
+        assert [(one.event, one.agent) for one in told] == [
+            ("item.posted", "bob"),
+            ("turn.ended", "bob"),
+            ("turn.given", "system"),
+        ]
+        assert (told[-1].seq, told[-1].concerns) == (turn.lease, ("carol",))
+        idle = await contribute(at, "carol", "four", turn.lease, at_once={"round-robin": nobody})
+        assert (idle.run.phase, idle.run.reason) == ("choose", "nobody offered")
+        last = (await at.store.log(at.board, "alice", done.run.seq, 9)).events[-1]
+        assert (last.event, last.agent) == ("run.no_contributor", "system")
+
     async def test_a_turn_is_its_agents_alone(self, at: Table) -> None:
         await start(at)
         await choose(at, "bob", "carol")
