@@ -69,7 +69,7 @@ LIMITS = dict.fromkeys(("bytes_burst", "board_bytes_burst"), 1000000000) | {
 
 @contextmanager
 def server(command: list[str]) -> Iterator[tuple[int, int]]:
-    """Runs a server process, and yields its port and process id."""
+    """Runs a server process, and yields its port and process id; one that does not end is killed in the end."""
     wide = {**os.environ, "BLACKBOARD_LIMITS": json.dumps(LIMITS)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=wide)
     try:
@@ -84,9 +84,12 @@ def server(command: list[str]) -> Iterator[tuple[int, int]]:
         yield port, process.pid
     finally:
         process.terminate()
-        process.wait(10)
-        if process.stderr is not None:
-            process.stderr.close()
+        try:
+            process.communicate(timeout=30)  # it reads what is logged, so that a full pipe holds up nobody
+        except subprocess.TimeoutExpired:
+            print(f"{command[:3]} did not end within 30 seconds and was killed", file=sys.stderr)
+            process.kill()
+            process.communicate()
 
 
 def cpu_seconds(pid: int) -> float:

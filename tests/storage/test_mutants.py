@@ -19,11 +19,10 @@ from blackboard_mcp.protocols import guard
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.debates import ObligationState
 from blackboard_mcp.protocols.errors import BlackboardError, StoreError
-from blackboard_mcp.protocols.events import LEFT, SYSTEM, EventType
+from blackboard_mcp.protocols.events import LEFT, EventType
 from blackboard_mcp.protocols.guard import Hold, spread
 from blackboard_mcp.protocols.items import Draft, Edge, EdgeKind, Status, Zone
-from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
-from blackboard_mcp.storage.operation import Operation, Rows, Write
+from blackboard_mcp.storage.operation import Operation, Rows
 from blackboard_mcp.storage.operations.access import members
 from blackboard_mcp.storage.operations.debates import answers as answering
 from blackboard_mcp.storage.operations.debates import calls, decisions
@@ -41,7 +40,7 @@ from blackboard_mcp.storage.operations.items import edges as linking
 from blackboard_mcp.storage.operations.leaving import candidates, guard_index, pruning, summaries
 from blackboard_mcp.storage.operations.ledger import idempotency as repeating
 from blackboard_mcp.storage.operations.ledger import read_set, rows
-from blackboard_mcp.storage.operations.ledger.ledger import Ledger, load_any, open_ledger
+from blackboard_mcp.storage.operations.ledger.ledger import Ledger, load_any
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.sqlite import group
@@ -133,29 +132,13 @@ def evict_without_event(patch: pytest.MonkeyPatch) -> None:
 
 
 def decide_outside(patch: pytest.MonkeyPatch) -> None:
-    """A pass looks and decides in one transaction and moves in the next."""
+    """A pass moves what it chose, whatever has happened since."""
 
-    async def prune(self: SqlBoardStore, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
-        write = Write(self._now())
-        chosen: list[int] = []
+    def stay(*given: Any) -> rows.Steps[set[int]]:
+        return set()
+        yield  # a generator
 
-        def remember(space: Workspace) -> Plan:
-            plan = decide(space)
-            chosen.extend(m.number for m in plan.moves if m.number not in space.protected)
-            return plan
-
-        def move() -> rows.Steps[None]:
-            opened: Ledger = yield from open_ledger(write, board, SYSTEM)
-            for row in (yield from load_any(opened.no, chosen)).values():
-                yield from opened.archive(row, EventType.ITEM_ARCHIVED, data={})
-            yield from opened.close()
-
-        outcome = await self.engine.read(lambda: pruning.prune(write, board, remember, apply=False))
-        if apply:
-            await self.engine.write(move)
-        return outcome
-
-    patch.setattr(SqlBoardStore, "prune", prune)
+    patch.setattr(pruning, "_stay", stay)
 
 
 def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
@@ -596,7 +579,7 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         {},
     ),
     (
-        "decide outside the transaction",
+        "what was chosen leaves unseen",
         decide_outside,
         "test_a_critique_during_a_pass_comes_before_it_or_brings_its_target_back",
         {},

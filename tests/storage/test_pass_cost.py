@@ -10,7 +10,6 @@ import pytest
 from blackboard_mcp.protocols.board import PassStep
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
 from blackboard_mcp.server.pruning.selection import decide
-from blackboard_mcp.storage.operation import Write
 from blackboard_mcp.storage.operations.leaving import pruning
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
 from blackboard_mcp.storage.testing.walk.inline import inline_store
@@ -59,13 +58,7 @@ def steps_of_a_pass(size: int, reach: Reach) -> int:
         taken += 1
         return 0
 
-    asked = pruning.prune(
-        Write(0),
-        at.board,
-        partial(decide, steps=AFTER_SUMMARIES),
-        apply=False,
-        reaching=lambda _: reach,
-    )
+    asked = pruning.choose(0, at.board, partial(decide, steps=AFTER_SUMMARIES), lambda _: reach)
     outcome: PassOutcome
     try:
         statement, bound = next(asked)
@@ -75,7 +68,7 @@ def steps_of_a_pass(size: int, reach: Reach) -> int:
             raw.set_progress_handler(None, 0)
             statement, bound = asked.send(rows)
     except StopIteration as end:
-        outcome = end.value
+        outcome = end.value.foreseen
     finally:
         raw.set_progress_handler(None, 0)
         asyncio.run(at.store.close())

@@ -97,7 +97,7 @@ class Plan:
 
 
 Decide = Callable[[Workspace], Plan]
-"""Makes the plan of a pass. It runs inside the write transaction: pure, quick, no I/O."""
+"""Makes the plan of a pass from a snapshot, in a thread of the store: pure, quick, no I/O."""
 
 EXEMPT = 5
 """The importance from which an item leaves only when it is finished or expired, whatever the ceilings are."""
@@ -232,5 +232,7 @@ class PassOutcome:
     policy: str = DEFAULT_POLICY
     warning: str = ""
     private_freed: int = 0
+    overtaken: int = 0
+    """The number of items that were chosen and stay, because something happened to them before they left."""
     held: tuple[tuple[str, str], ...] = ()
     """Pairs of id and reason: what was chosen by hand and stays, because something protects it."""

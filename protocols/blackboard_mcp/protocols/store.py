@@ -472,9 +472,11 @@ class BoardStore(
     async def prune(
         self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
     ) -> PassOutcome:
-        """Runs `decide` and archives the items that it names, in one transaction; the guard's items stay.
+        """Runs `decide` on a snapshot, and archives the items that it names; without `apply` nothing is changed.
 
-        `decide` gets all of working memory, or the part that `reaching` asks for. Without `apply` nothing is changed.
+        `decide` gets all of working memory, or the part that `reaching` asks for. The items leave in their order, in
+        transactions of bounded size, between which others can write. An item stays if the guard protects it at the
+        commit, or if somebody changed or cited it after the snapshot; these are counted as `overtaken`.
         """
         ...
 

@@ -44,7 +44,6 @@ from .operations.leaving import pressure as pressing
 from .operations.ledger import boards as board_operations
 from .operations.ledger import idempotency, places, principals, token_counts
 from .operations.ledger import transactions as transacting
-from .operations.ledger.rows import Steps
 from .operations.messages import group_turns, requests
 from .operations.messages import groups as group_operations
 from .operations.messages import subscriptions as subscription_operations
@@ -319,6 +318,7 @@ class SqlBoardStore(DebateMethods):
 
     restore = writes(pruning.restore)
     judge_pressure = writes(pressing.judge)
+    _move = writes(pruning.move)
     anything_forgotten = reads(retention.any_)
     forgettable = reads_now(retention.page)
     forget = writes(retention.forget)
@@ -331,14 +331,14 @@ class SqlBoardStore(DebateMethods):
     async def prune(
         self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
     ) -> PassOutcome:
-        """Runs `decide` and archives the items that it names, in one transaction; without `apply` it only decides."""
-
-        def run(write: Write) -> Steps[PassOutcome]:
-            return pruning.prune(write, board, decide, apply=apply, reaching=reaching)
-
-        if apply:
-            return await self._write(run)
-        return await self.engine.read(lambda: run(Write(self._now())))
+        """Decides on a snapshot, and with `apply` archives in short transactions what may still leave."""
+        now = self._now()
+        chosen = await self.engine.read(lambda: pruning.choose(now, board, decide, reaching))
+        parts: list[PassOutcome] = []
+        for start in range(0, len(chosen.moves) if apply else 0, pruning.PART):
+            part = chosen.moves[start : start + pruning.PART]
+            parts.append(await self._move(board, chosen, part))
+        return pruning.together(parts) if parts else chosen.foreseen
 
     async def expire(self) -> list[str]:
         """Archives items whose time to live is over and that nothing protects; returns the boards that it changed."""

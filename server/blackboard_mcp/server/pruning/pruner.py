@@ -40,8 +40,6 @@ _LOOK_SECONDS = 30.0
 _RETRY_SECONDS = 0.25
 _GRACE = 0.05
 """Seconds to wait after an item's expiry, so that many items that expire one after another take few rounds."""
-_PART = 150
-"""Fewest items that one transaction of a pass moves where there are that many."""
 _BEFORE_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
 _AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
@@ -102,23 +100,6 @@ def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
     if outcomes[-1].warning:
         logger.warning("pruning pass on %s: %s", board, outcomes[-1].warning)
     return outcomes
-
-
-class _Part:
-    """Decision that takes only the first moves of a plan, so that others can write between the transactions
-    of a long pass.
-    """
-
-    def __init__(self, decide: Decide) -> None:
-        self._decide = decide
-        self.cut = False
-
-    def decide(self, space: Workspace) -> Plan:
-        plan = self._decide(space)
-        # Even a very long pass has few parts, because each part looks at all items that are left.
-        most = max(_PART, len(plan.moves) // 4)
-        self.cut = len(plan.moves) > most
-        return replace(plan, moves=plan.moves[:most], threads=()) if self.cut else plan
 
 
 class _Rehearsal:
@@ -273,9 +254,8 @@ class Pruner:
         one.
 
         Where a thread is worth a summary, the first part takes only finished, analysed or expired items. Then
-        summaries are written outside any transaction, and the last part takes the rest. Each part is one
-        transaction, or several for many items. A board at or under its low-water mark loses only expired
-        items.
+        summaries are written outside any transaction, and the last part takes the rest. Each part decides on a
+        snapshot and moves in short transactions. A board at or under its low-water mark loses only expired items.
         """
         lease = f"prune:{board}"
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
@@ -304,14 +284,11 @@ class Pruner:
             await self._store.release(lease, self._holder)
 
     async def _move(self, board: str, decide: Decide, deciding: _Deciding) -> list[PassOutcome]:
-        """Applies a decision in as many transactions as it takes, and returns their outcomes; each
-        transaction decides anew.
-        """
+        """Applies a decision and returns the outcomes; decides anew while something overtook it."""
         outcomes: list[PassOutcome] = []
         while True:
-            part = _Part(decide)
-            outcomes.append(await self._store.prune(board, part.decide, reaching=deciding.reach))
-            if not (part.cut and outcomes[-1].moved):
+            outcomes.append(await self._store.prune(board, decide, reaching=deciding.reach))
+            if not (outcomes[-1].overtaken and outcomes[-1].moved):
                 return outcomes
 
     async def _apply(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from blackboard_mcp.protocols.answers import (
     Once,
@@ -13,73 +13,145 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import Zone
-from blackboard_mcp.protocols.pruning import CROWDED, Decide, PassOutcome, Plan, Reach, Reaching, Workspace
+from blackboard_mcp.protocols.items import Zone, item_id
+from blackboard_mcp.protocols.pruning import (
+    CROWDED,
+    Decide,
+    Move,
+    PassOutcome,
+    Plan,
+    Reach,
+    Reaching,
+    Workspace,
+)
+from blackboard_mcp.protocols.values import dataclass
 
 from ...operation import Write
 from ..items import questions
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
-from ..ledger.rows import ItemRow, Steps, sql
+from ..ledger.rows import ItemRow, Steps, numbers, sql
 from ..reading.item_states import values
 from . import guard_index
-from .candidates import workspace
+from .candidates import staying, workspace
 
 _NAMED = 20
 """The most ids in the event of a pass."""
 
 
-def prune(
-    write: Write, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
-) -> Steps[PassOutcome]:
-    """Decides and archives in one transaction; with `apply` false it only returns what would be archived.
+PART: Final = 50
+"""The most items that one transaction of a pass moves, so that others write soon after."""
 
-    Items that the guard protects stay, whatever `decide` answers.
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a pass is to move, decided on a snapshot of the board.
+
+    Attributes:
+        space: the working memory that the decision saw.
+        moves: the moves of the plan that name unprotected items of working memory, in order.
+        told: what the events of the pass tell of the plan.
+        foreseen: the outcome if all moves are made.
     """
-    ledger = yield from open_ledger(write, board, SYSTEM)
-    reach = Reach.ALL if reaching is None else reaching(ledger.board.config)
-    space = yield from workspace(ledger.board, write.now, reach)
+
+    space: Workspace
+    moves: tuple[Move, ...]
+    told: dict[str, str]
+    foreseen: PassOutcome
+
+
+def choose(now: int, board: str, decide: Decide, reaching: Reaching | None) -> Steps[Chosen]:
+    """Decides what to move, on one snapshot, and changes nothing."""
+    row = yield from get_board(board)
+    reach = Reach.ALL if reaching is None else reaching(row.config)
+    space = yield from workspace(row, now, reach)
     plan = decide(space)
     by_number = {c.number: c for c in space.candidates}
     named = {m.number: m for m in reversed(plan.moves)}  # a policy may name an item twice
     moves = [m for m in plan.moves if named.get(m.number) is m]
     moves = [m for m in moves if m.number in by_number and m.number not in space.protected]
     moves = [replace(m, why=f"{m.why}, {CROWDED}") if m.number in space.crowded else m for m in moves]
-    rows = yield from load_any(ledger.no, [m.number for m in moves])
-    moved: list[tuple[str, int, str]] = []
-    leaving: list[tuple[ItemRow, int]] = []
-    freed = 0
-    for move in moves:
-        row = rows[move.number]
-        if apply:
-            event = EventType.ITEM_EXPIRED if by_number[move.number].expired else EventType.ITEM_ARCHIVED
-            data = {"pass": ledger.first_seq, "step": move.step, "why": move.why}
-            concerns = (yield from _concerned(ledger, row)) if by_number[move.number].open_work else []
-            seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
-            leaving.append((row, seq))
-        freed += row.tokens
-        moved.append((row.id, move.step, move.why))
-    if leaving:
-        yield from ledger.archive_all(leaving)
-    before = space.tokens
-    held, held_tokens = yield from guard_index.protected_figures(ledger.no)
-    if apply and moved:
-        yield from ledger.emit(
-            EventType.PASS_ENDED,
-            data=_public(ledger, rows.values()) | _told(plan) | _crowded(rows, space),
-        )
-        yield from ledger.close()
-    return PassOutcome(
-        moved=tuple(moved),
-        tokens_before=before,
-        tokens_after=before - freed,
+    held, held_tokens = yield from guard_index.protected_figures(row.no)
+    gone = [by_number[move.number] for move in moves]
+    foreseen = PassOutcome(
+        moved=tuple((item_id(c.type, c.number), m.step, m.why) for c, m in zip(gone, moves, strict=True)),
+        tokens_before=space.tokens,
+        tokens_after=space.tokens - sum(c.tokens for c in gone),
         protected_items=held,
         protected_tokens=held_tokens,
         threads=plan.threads,
-        seq=ledger.board.seq,
+        seq=row.seq,
         policy=plan.policy,
         warning=plan.warning,
-        private_freed=sum(rows[move.number].tokens for move in moves if not rows[move.number].public),
+        private_freed=sum(c.tokens for c in gone if c.private),
+    )
+    return Chosen(space, tuple(moves), _told(plan), foreseen)
+
+
+def move(write: Write, board: str, chosen: Chosen, moves: Sequence[Move]) -> Steps[PassOutcome]:
+    """Archives those of the chosen items that nothing has touched or protected since the decision."""
+    ledger = yield from open_ledger(write, board, SYSTEM)
+    seen = {c.number: c for c in chosen.space.candidates}
+    rows = yield from load_any(ledger.no, [m.number for m in moves])
+    stay = yield from _stay(ledger, chosen, moves, write.now)
+    before = left = ledger.board.working_tokens
+    leaving: list[tuple[ItemRow, int]] = []
+    moved: list[tuple[str, int, str]] = []
+    for choice in moves:
+        row, candidate = rows[choice.number], seen[choice.number]
+        if row.number in stay or row.zone != Zone.WORKING:
+            continue
+        if left - row.tokens < chosen.foreseen.tokens_after and not candidate.expired:
+            continue  # others made room meanwhile
+        event = EventType.ITEM_EXPIRED if candidate.expired else EventType.ITEM_ARCHIVED
+        data = {"pass": ledger.first_seq, "step": choice.step, "why": choice.why}
+        concerns = (yield from _concerned(ledger, row)) if candidate.open_work else []
+        leaving.append((row, (yield from ledger.emit(event, row, data=data, concerns=concerns))))
+        moved.append((row.id, choice.step, choice.why))
+        left -= row.tokens
+    gone = {row.number: row for row, _ in leaving}
+    if leaving:
+        yield from ledger.archive_all(leaving)
+        data = _public(ledger, gone.values()) | chosen.told | _crowded(gone, chosen.space)
+        yield from ledger.emit(EventType.PASS_ENDED, data=data)
+        yield from ledger.close()
+    held, held_tokens = yield from guard_index.protected_figures(ledger.no)
+    return replace(
+        chosen.foreseen,
+        moved=tuple(moved),
+        tokens_before=before,
+        tokens_after=left,
+        protected_items=held,
+        protected_tokens=held_tokens,
+        seq=ledger.board.seq,
+        private_freed=sum(row.tokens for row in gone.values() if not row.public),
+        overtaken=len(moves) - len(moved),
+    )
+
+
+def _stay(ledger: Ledger, chosen: Chosen, moves: Sequence[Move], now: int) -> Steps[set[int]]:
+    """Returns those of the items to move that now stay.
+
+    The guard protects them, a debate cites them, or an event since the decision changed or cited them.
+    """
+    among = numbers(m.number for m in moves)
+    held = yield from guard_index.protected_among(ledger.no, [m.number for m in moves])
+    if ledger.board.seq == chosen.foreseen.seq:
+        return held
+    cited = (yield from staying(ledger.board, now)).why
+    due = {c.number for c in chosen.space.candidates if c.expired}
+    touched = {n for (n,) in (yield sql("touched_since"), (ledger.no, chosen.foreseen.seq, among))}
+    return held | (cited.keys() - due) | touched
+
+
+def together(parts: Sequence[PassOutcome]) -> PassOutcome:
+    """Returns the outcome of all transactions of a pass together."""
+    return replace(
+        parts[-1],
+        moved=tuple(line for part in parts for line in part.moved),
+        tokens_before=parts[0].tokens_before,
+        private_freed=sum(part.private_freed for part in parts),
+        overtaken=sum(part.overtaken for part in parts),
     )
 
 

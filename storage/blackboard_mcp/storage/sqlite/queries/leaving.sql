@@ -50,6 +50,15 @@ WHERE e.board = ?1 AND PUBLIC(i.owner)
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
 ORDER BY i.tokens DESC, i.number LIMIT ?2;
 
+-- name: touched_since
+-- Those of the items of a list (JSON) that an event after a sequence is about, or that an item cites which one is about.
+-- That an item left says nothing of what it cites.
+SELECT CAST(w.value AS INTEGER) FROM json_each(?3) w
+WHERE EXISTS (SELECT 1 FROM event e WHERE e.board = ?1 AND e.item = w.value AND e.seq > ?2)
+   OR EXISTS (
+       SELECT 1 FROM edge t CROSS JOIN event e ON e.board = t.board AND e.item = t.source
+       WHERE t.board = ?1 AND t.target = w.value AND e.seq > ?2 AND e.event NOT IN ('item.archived', 'item.expired'));
+
 -- name: working_among
 -- The items of a list (JSON) that are in working memory, as a pass sees them.
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, HIDDEN(i.owner), i.updated_at,
