@@ -16,6 +16,7 @@ from .engine import Engine
 from .operation import Write
 from .operations.access import members
 from .operations.ledger.rows import Steps, T, micros
+from .operations.reading.item_states import KeptRows
 
 P = ParamSpec("P")
 
@@ -34,6 +35,7 @@ class StoreCalls:
         self._clock = clock
         self._judge = judge
         self._judged_boards = frozenset(boards)
+        self._kept_rows: KeptRows = {}
 
     def _now(self) -> int:
         """Returns the present time in microseconds since 1970."""

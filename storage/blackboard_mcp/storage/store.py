@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from blackboard_mcp.protocols.access import Role, Trust
-from blackboard_mcp.protocols.answers import (
-    Committed,
-    Once,
-)
+from blackboard_mcp.protocols.answers import SNAPSHOT_ITEMS, Committed, Once, Snapshot
 from blackboard_mcp.protocols.archive import ArchiveDocument
 from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.changes import Judge
@@ -288,7 +285,6 @@ class SqlBoardStore(DebateMethods):
     beginnings = reads(reading.beginnings)
     stretches = reads(reading.stretches)
     history = reads(reading.history)
-    snapshot = reads(snapshots.snapshot)
     statistics = reads(reading.statistics)
     agents = reads(reading.agents)
     record_activity = writes(activity.record)
@@ -300,6 +296,14 @@ class SqlBoardStore(DebateMethods):
     around = reads(reading.around)
     guarded = reads(reading.guarded)
     explain = reads_now(explanations.explain)
+
+    async def snapshot(
+        self, board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEMS
+    ) -> Snapshot:
+        """Returns everything that the agent's view is rendered from, all as of one moment."""
+        return await self.engine.read(
+            lambda: snapshots.snapshot(board, agent, look=look, most=most, kept=self._kept_rows)
+        )
 
     # Debates and standing watches
 

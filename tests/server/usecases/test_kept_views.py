@@ -1,4 +1,4 @@
-"""Kept views: the same as newly built ones after every call of the store, by this process or another, and kept."""
+"""Kept views and rows: the same views as newly built ones after every call of the store, by any process, and kept."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.blackboard import KEPT_SECONDS, Blackboard
 from blackboard_mcp.server.usecases.kept_views import KeptViews
 from blackboard_mcp.server.views import View
+from blackboard_mcp.storage.operations.reading import item_states
+from blackboard_mcp.storage.operations.reading.item_states import KeptRow
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.kit.filling import filled
@@ -57,7 +59,8 @@ class Compared:
         return called
 
     async def compare(self, name: str) -> None:
-        """Compares what each reader would get now with what a server without kept views would give."""
+        """Compares what each reader would get now with what a server without kept views and rows would give."""
+        store = self.handles[0]
         for agent in READERS:
             for budget in BUDGETS[: 1 + (self.calls % 5 == 0)]:
                 got = await _view(self.blackboard, agent, budget)
@@ -73,8 +76,9 @@ class Compared:
                     self.blackboard._kept_views,
                     KeptViews(self.blackboard.store, 0),
                 )
+                rows, store._kept_rows = store._kept_rows, {}
                 fresh = await _view(self.blackboard, agent, budget)
-                self.blackboard._kept_views = views
+                self.blackboard._kept_views, store._kept_rows = views, rows
                 if fresh is None or got != fresh:
                     self.stale.append(f"{name}: {agent}, {budget}:\n{got}\n{fresh}")
 
@@ -251,3 +255,41 @@ async def test_the_walk_sees_a_view_that_is_kept_by_the_sequence_alone(
     monkeypatch.setattr(Compared, "compare", compare)
     await walked(compared, clock, 20, seed=7)
     assert compared.stale
+
+
+class ByNumber(dict[tuple[int, ...], KeptRow]):
+    """Rows that are kept by board and number alone."""
+
+    def get(self, key: tuple[int, ...], default: Any = None) -> Any:
+        return super().get(key[:2], default)
+
+    def __setitem__(self, key: tuple[int, ...], row: KeptRow) -> None:
+        super().__setitem__(key[:2], row)
+
+
+async def test_the_walk_sees_rows_that_are_kept_by_their_number_alone(
+    compared: Compared, clock: HandClock
+) -> None:
+    compared.handles[0]._kept_rows = ByNumber()
+    await walked(compared, clock, 20, seed=7)
+    assert compared.stale
+
+
+async def test_kept_rows_tell_nobody_what_it_may_not_see_and_take_bounded_room(
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, store = compared.blackboard, compared.handles[0]
+    await board.post("alice", None, [PostFields(text="a secret", visibility="private")])
+    await board.post("alice", None, [PostFields(text="for all")])
+    for _ in range(2):
+        assert len((await store.snapshot("main", "alice")).items) == 2
+        assert [item.text for item in (await store.snapshot("main", "bob")).items] == ["for all"]
+    monkeypatch.setattr(item_states, "_KEPT", 10)
+    for n in range(30):
+        await board.post("alice", None, [PostFields(text=f"note {n}")])
+        assert len((await store.snapshot("main", "alice")).items) == 3 + n
+        assert len(store._kept_rows) <= 10 + 3 + n
+    await board.post("alice", None, [PostFields(text="the last")])
+    await store.snapshot("main", "alice", most=5)
+    await store.snapshot("main", "bob", most=5)
+    assert len(store._kept_rows) <= 10

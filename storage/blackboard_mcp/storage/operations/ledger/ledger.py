@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -417,13 +417,22 @@ def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
 
 def _by_number(rows: Rows, wanted: set[int]) -> dict[int, ItemRow]:
     found = {row[1]: ItemRow(*row) for row in rows}
-    # A damaged index may lead to another row; one item must not pass for another.
+    check_index(found, rows, wanted)
+    return found
+
+
+def check_index(found: Mapping[int, object], rows: Rows, wanted: set[int]) -> None:
+    """Checks that what was found by number is what was asked for.
+
+    Raises:
+        StoreDamaged: it is not; one item must not pass for another.
+    """
+    # A damaged index may lead to another row.
     if len(found) != len(rows) or not found.keys() <= wanted:
         raise StoreDamaged(
             "The file is damaged: an index leads to the wrong item. Nothing was shown or changed; "
             "tell who runs the server: `blackboard-mcp doctor` says more, and a backup has it."
         )
-    return found
 
 
 def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Steps[dict[int, ItemRow]]:

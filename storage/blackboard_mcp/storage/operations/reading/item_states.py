@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -25,6 +24,7 @@ from blackboard_mcp.protocols.items import (
 from ..debates import agreements
 from ..items import claims, endorsements, retraction, trust
 from ..leaving import retention
+from ..ledger.ledger import check_index, load
 from ..ledger.rows import BoardRow, Cited, ItemRow, Kinds, Steps, columns_of, kinds_of, numbers, sql
 
 
@@ -42,7 +42,7 @@ def values(
     if not listed:
         return []
     for row in listed:
-        if not _is_intact(row):
+        if not isinstance(row, KeptRow) and not _is_intact(row):
             raise StoreDamaged(
                 f"{row.id}@{row.version} on board '{board.id}' is damaged: its text is not what was posted, so nothing "
                 "is shown. Nothing was changed. Leave it out if you can, and tell who runs the server: `blackboard-mcp "
@@ -73,10 +73,10 @@ def values(
     if replaced := [number for number, (_, to) in outcomes.items() if to]:
         for number, to, type_, status in (yield sql("successions"), (board.no, numbers(replaced), agent)):
             successions.setdefault(number, []).append((item_id(type_, to), status))
-    threads = {row.number: row.id for row in listed}
-    begun = {row.thread for row in listed} - threads.keys()
-    if begun:
-        for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
+    begun = {row.thread for row in listed if row.thread != row.number}
+    threads = {row.number: row.id for row in listed if row.number in begun}
+    if elsewhere := begun - threads.keys():
+        for number, type_ in (yield sql("types"), (board.no, numbers(elsewhere), agent)):
             threads[number] = item_id(type_, number)
     stances: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     if there.edges or there.endorsements:
@@ -96,14 +96,14 @@ def values(
         *(leaving, arriving, states, stances, retracted, relied, asked_for, said.undecided, said.answered)
     )
     return [
-        _plain(board.id, threads.get(row.thread, str(row.thread)), columns_of(row))
-        if row.number not in more and len(row.text) <= _SHORT and row.metadata == "{}"
+        _plain(board.id, threads, row)
+        if row.number not in more and isinstance(row, KeptRow) and row.metadata == "{}"
         else row.value(
             board.id,
             leaving.get(row.number, ()),
             arriving.get(row.number, ()),
             states.get(row.number),
-            threads.get(row.thread, str(row.thread)),
+            _thread_of(row, threads),
             *stances.get(row.number, ((), ())),
             tuple(retracted.get(row.number, ())),
             relied.get(row.number, Trust.NORMAL),
@@ -122,10 +122,48 @@ def values(
     ]
 
 
-@lru_cache(maxsize=1_024)
-def _plain(board: str, thread_id: str, columns: tuple[Any, ...]) -> Item:
+def _thread_of(row: ItemRow, threads: Mapping[int, str]) -> str:
+    return row.id if row.thread == row.number else threads.get(row.thread, str(row.thread))
+
+
+@dataclass(slots=True)
+class KeptRow(ItemRow):
+    """A row that is kept, with the item made of it. Its text is short, and what was posted."""
+
+    made: Item | None = field(default=None, init=False, compare=False)
+
+
+KeptRows = dict[tuple[int, ...], KeptRow]
+"""Rows as they were committed, by board, number and the other columns of the statement `item_stamps`.
+
+Whoever may not see an item is not told its columns, and so does not find its row here.
+"""
+
+
+def load_kept(no: int, wanted: Iterable[int], agent: str, kept: KeptRows) -> Steps[dict[int, ItemRow]]:
+    """Returns the same as `load`, but reads only rows that are not kept as they are now, and keeps them."""
+    asked = set(wanted)
+    stamps = (yield sql("item_stamps"), (no, numbers(asked), agent)) if asked else []
+    found: dict[int, ItemRow | None] = {stamp[0]: kept.get((no, *stamp)) for stamp in stamps}
+    check_index(found, stamps, asked)
+    if missing := [stamp for stamp in stamps if found[stamp[0]] is None]:
+        loaded = yield from load(no, [stamp[0] for stamp in missing], agent)
+        if len(kept) > _KEPT:
+            kept.clear()
+        for stamp in missing:
+            row = loaded[stamp[0]]
+            if _is_intact(row) and len(row.text) <= _SHORT:
+                row = kept[no, *stamp] = KeptRow(*columns_of(row))
+            found[row.number] = row
+    return {number: row for number, row in found.items() if row is not None}
+
+
+def _plain(board: str, threads: Mapping[int, str], row: KeptRow) -> Item:
     """Returns the item of a row that no other row says anything about, made once while it is kept."""
-    return ItemRow(*columns).value(board, (), (), None, thread_id)
+    made = row.made
+    if made is None or (row.thread != row.number and made.thread_id != _thread_of(row, threads)):
+        made = row.made = row.value(board, (), (), None, _thread_of(row, threads))
+    return made
 
 
 @dataclass(slots=True)
@@ -185,5 +223,7 @@ def _is_intact(row: ItemRow) -> bool:
 
 
 _SHORT = 2_000
-"""Most characters of texts whose hash and item are kept for the next reader."""
+"""Most characters of texts whose hash and row are kept for the next reader."""
+_KEPT = 2_048
+"""Rows that are kept before all of them are dropped."""
 _hash_of = lru_cache(maxsize=2_048)(content_hash)

@@ -23,7 +23,7 @@ from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_to, get_board, load, standing_of
 from ..ledger.rows import FORGOTTEN, BoardRow, Kinds, Steps, dumps, event_of, instant, kinds_of, numbers, sql
 from ..runs.rows import live as live_run
-from .item_states import values
+from .item_states import KeptRows, load_kept, values
 
 MOST_REQUESTS = 3
 MOST_NEWS = 400
@@ -49,8 +49,13 @@ _UNFINISHED = json.dumps([*_OPEN_WORK[:-1], ItemType.HYPOTHESIS])
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
-def snapshot(board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEMS) -> Steps[Snapshot]:
-    """Returns everything that the agent's view is rendered from, all as of one moment."""
+def snapshot(
+    board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEMS, kept: KeptRows
+) -> Steps[Snapshot]:
+    """Returns everything that the agent's view is rendered from, all as of one moment.
+
+    `kept` are rows that this store read before.
+    """
     row = yield from get_board(board)
     no = row.no
     law = [r[0] for r in (yield sql("law"), (no, agent))]
@@ -74,7 +79,7 @@ def snapshot(board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEM
     wanted.update(dict.fromkeys((yield from _most_important(no, agent, most))))
     live, live_tokens, archived, unfinished = yield from _figures(no, agent)
     wanted.update(dict.fromkeys(unfinished))
-    found = yield from load(no, wanted, agent)
+    found = yield from load_kept(no, wanted, agent, kept)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent, kinds)
     items += yield from _replaced(row, agent, items, kinds)
     held = yield from guard_index.protections(no, found, most=0, kinds=kinds)

@@ -6,6 +6,11 @@
 SELECT ITEM_ROW
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
+-- name: item_stamps
+-- What tells whether a kept row is as it was, of items (a JSON list of numbers) that an agent may see.
+SELECT number, seq, updated_at, tokens
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
+
 -- name: types_visible
 -- The types of items (a JSON list of numbers) that an agent may see, without reading their texts.
 SELECT number, type FROM item
