@@ -50,6 +50,8 @@ class Candidate:
 
     They are items of importance `BEARING` or more that rest on it, and fallen claims that it refutes.
     """
+    key: str | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def fell(self) -> bool:

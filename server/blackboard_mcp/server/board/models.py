@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -61,7 +61,9 @@ class ModelEntries(Generic[M]):
         value: M,
         *,
         expected_version: int | None = None,
-        tags: list[str] | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ttl_seconds: float | None = None,
         idempotency_key: str | None = None,
     ) -> Entry[M]:
         """Writes the model as JSON to the entry of its key, and returns the entry.
@@ -82,6 +84,8 @@ class ModelEntries(Generic[M]):
             type=self._type,
             key=key,
             tags=tags,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
             expected_version=expected_version,
             idempotency_key=idempotency_key,
         )

@@ -385,4 +385,6 @@ def _candidate(r: Sequence[Any], now: int, lately: Lately) -> Candidate:
         fresh=r[9] >= lately.seq or used >= lately.at,
         open_work=bool(r[17]),
         bears=tuple(sorted(json.loads(r[18]))) if r[18] else (),
+        key=r[20],
+        tags=() if r[21] == "[]" else tuple(json.loads(r[21])),
     )

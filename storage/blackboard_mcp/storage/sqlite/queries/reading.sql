@@ -59,7 +59,8 @@ SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, H
        CASE WHEN EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number) THEN (
            SELECT json_group_array(source) FROM (
                SELECT b.source FROM bearing b WHERE b.board = i.board AND b.number = i.number LIMIT 64)) END,
-       (SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number)
+       (SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number),
+       i.key, i.tags
 FROM item i INDEXED BY item_working LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 
