@@ -39,6 +39,7 @@ _PLAIN = re.compile(r"([\"'“‘«(\[*]*)([^\W\d_]+(?:['’-][^\W\d_]+)*)([\"'�
 """A word of prose; addresses, paths, options and identifiers do not match, so their case counts."""
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_DENIAL = re.compile(r"\b(?:not|no|never|cannot) |n['’]t\b", re.IGNORECASE)
 _STOP = re.compile(r"(?<=[\w%)\]}\"'”’»`])\.\Z")
 _UNIT = 5
 """Longest word after a number that is treated as a unit, whose case counts (mW, MW)."""
@@ -74,14 +75,26 @@ def fingerprint(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def outline(text: str) -> str:
-    """Returns a digest of a text with its numbers ignored; empty for a text without numbers or with nothing else."""
+    """Returns a digest of a text with its numbers and denials ignored; empty for a text without numbers or with nothing
+    else.
+    """
     if _NUMBER.search(text) is None:
         return ""
     said = normal_form(text)
-    without = _NUMBER.sub("#", said)
+    without = _DENIAL.sub("", _NUMBER.sub("#", said))
     if without == said or not _WORD.search(without):
         return ""
     return "#" + hashlib.sha256(without.encode()).hexdigest()
+
+
+def numbers(text: str) -> list[str]:
+    """Returns the numbers in a text, in order."""
+    return _NUMBER.findall(text)
+
+
+def denies(text: str, other: str) -> bool:
+    """Tells whether one of two texts with the same outline denies what the other says."""
+    return len(_DENIAL.findall(text)) % 2 != len(_DENIAL.findall(other)) % 2
 
 
 def _plain(text: str) -> str:

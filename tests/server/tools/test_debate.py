@@ -269,9 +269,9 @@ async def test_what_a_critic_decides_waits_in_sight_until_another_confirms_it(bo
         'waits for another owner to confirm it: bob decides that F-1 falls: "Two of them burst."'
     )
     assert said[-2] == (
-        'you owe: bob decides that F-1 falls: "Two of them burst." → agree: debate(op="confirm", id="F-1", '
-        'outcome="falls"); not so: post a CRITIQUE, or debate(op="decide", id="F-1", outcome="…", reason="…") '
-        "otherwise"
+        'you owe: F-1 by alice: "The pump holds 9 bar."; bob decides that F-1 falls: "Two of them burst." → '
+        'agree: debate(op="confirm", id="F-1", outcome="falls"); not so: post a CRITIQUE, or debate(op="decide", '
+        'id="F-1", outcome="…", reason="…") otherwise'
     )
     assert 'debate(op="confirm", id="F-1", outcome="falls")' in await carol.say("read")
     assert (await alice.fail("debate", op="confirm", id="F-1"))["error"] == "refused"
@@ -285,6 +285,22 @@ async def test_what_a_critic_decides_waits_in_sight_until_another_confirms_it(bo
     assert said[0] == (
         "F-1 falls: debate DECIDED opened by bob, closed by bob, confirmed by carol: Two of them burst."
     )
+
+
+async def test_what_a_critic_decides_is_offered_to_all_who_may_confirm_it(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await bob.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
+    pending = "another owner to confirm that bob decides that F-1 falls"
+    assert f'{pending}: debate(op="confirm", id="F-1", outcome="falls")' in await carol.say("read")
+    for who in (alice, bob):
+        view = await who.say("read")
+        assert pending in view
+        assert f"{pending}: debate" not in view
+    told = 'debate.pending F-1 by bob: decides that it falls once another owner confirms it ("It burst.")'
+    assert told in await carol.say("read", since=1)
+    await carol.do("debate", op="vote", id="F-1", approve=False, reason="I saw it.")
+    told = 'debate.voted F-1 by carol: votes that it falls (0 for, 1 against) ("I saw it.")'
+    assert told in await alice.say("read", since=1)
 
 
 async def test_reasons_of_agreement_are_kept_and_shown_whole(board: Any) -> None:

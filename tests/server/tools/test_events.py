@@ -331,6 +331,7 @@ async def test_news_ends_a_wait_at_once(board: Any, mode: str) -> None:
     alice, bob = await board.join("alice", "bob")
     await bob.post("before")
     seq = await board.seq()
+    assert "before" in await alice.say("wait", seconds=50), "also what came before a newcomer's first call"
     calls = [
         asyncio.create_task(alice.do("wait", since=seq, seconds=50)),
         asyncio.create_task(alice.do("wait", seconds=50)),

@@ -85,10 +85,15 @@ async def test_what_fell_or_differs_in_numbers_is_named(board: Any) -> None:
     assert text.splitlines()[1] == "F-2 differs in numbers only from F-1 by ada: The port is 5432"
     text = await ada.say("post", text="The port is 5434")
     assert text.splitlines()[1] == ("F-3 differs in numbers only from F-2 by ben: The port is 5433")
+    text = await ben.say("post", text="The port is not 5434")
+    assert text.splitlines()[1] == (
+        'F-4 denies this (is it wrong? post(id="F-4", edges={"refutes": ["F-3"]})): F-3 by ada: The port is 5434'
+    )
+    assert "F-5 d" not in await ada.say("post", text="The port isn't 5434")
     await ada.post(id=wrong["id"], status="INVALIDATED")
     text = await ben.say("post", text="the port is 5432.")
     assert text.splitlines()[1] == (
-        'F-4 repeats F-1 by ada, which is INVALIDATED: say what is new, or post(id="F-4", status="WITHDRAWN")'
+        'F-6 repeats F-1 by ada, which is INVALIDATED: say what is new, or post(id="F-6", status="WITHDRAWN")'
     )
 
 

@@ -42,6 +42,11 @@ def plainly(event: Event) -> str | None:
             return "; ".join(_changes(said)) or None
         case EventType.DEBATE_CLOSED if said.get("state") in _ENDED:
             return f"{concession(event) or _end(said)}{taken_back(event)}"
+        case EventType.DEBATE_PENDING:
+            return f"decides that it {_fate(said)} once another owner confirms it{taken_back(event)}"
+        case EventType.DEBATE_VOTED:
+            side = Outcome.STANDS if said.get("approve") else Outcome.FALLS
+            return f"votes that it {side} ({said.get('for')} for, {said.get('against')} against){taken_back(event)}"
         case EventType.OBLIGATION_WAIVED if "watcher" in said:
             duty = str(said.get("duty", ""))
             reason = one_line(str(said.get("reason", "")))
@@ -97,6 +102,12 @@ def _end(said: dict[str, Any]) -> str:
     outcome = "open again" if said.get("outcome") == Outcome.OPEN else str(said.get("outcome", ""))
     by = f" by {word(str(said['decided_by']))}, confirmed" if said.get("decided_by") else ""
     return f"{fate(outcome, str(said.get('gave_way_to', '')))}, {_ENDED[said['state']]}{by}"
+
+
+def _fate(said: dict[str, Any]) -> str:
+    """Returns what a decision makes of an item, as a verb: `falls`, `is amended to F-9`."""
+    told = fate(str(said.get("outcome", "")), str(said.get("gave_way_to", "")))
+    return f"is {told}" if said.get("outcome") == Outcome.AMENDED else told
 
 
 def _in_brackets(reason: str) -> str:

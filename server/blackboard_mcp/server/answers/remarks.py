@@ -9,6 +9,7 @@ from itertools import pairwise
 from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
+from blackboard_mcp.protocols.findings import denies, numbers
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.names import called, is_reserved, mentions
@@ -154,6 +155,12 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         return [f"{first.id} is answered" if settles else f"{first.id} stays open: an ANSWER settles it"]
     if remark.kind is RemarkKind.CLAIM:
         return [_claim(remark, item)]
+    if denies(item.text, first.text):
+        kind = "supersedes" if first.author == agent else "refutes"
+        call = f'post(id="{item.id}", edges={{"{kind}": ["{first.id}"]}})'
+        return [f"{item.id} denies this (is it wrong? {call}): {_named(first, agent)}"]
+    if numbers(item.text) == numbers(first.text):
+        return []
     newer = (
         f', newer? post(id="{item.id}", edges={{"supersedes": ["{first.id}"]}})'
         if first.author == agent

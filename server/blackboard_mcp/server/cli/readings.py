@@ -41,7 +41,7 @@ _REMARKS = {
     "criticised": "{about} said so already: withdraw {id} if it adds nothing",
     "over": "{about} fell already: no debate opens on it",
     "fallen": "{about} said the same and was taken back: say what is new",
-    "numbers": "differs in numbers only from {about}",
+    "numbers": "differs only in numbers or a denial from {about}",
     "claim": "speaks against {about} of others: a claim, until its author or a debate agrees",
     "near": "{about} nearly repeat it",
     "asks": "waits for an answer by {fields}",

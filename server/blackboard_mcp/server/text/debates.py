@@ -128,6 +128,7 @@ def duty_line(
         told = [
             f"{decided(d, id_, items)}: {_quote(d.reason, tokens, tokenizer)}" for d in decisions[:_ANSWERS]
         ]
+        told.insert(0, f"{id_} by {by(number)}: {said(number)}")
         ways = [
             f'agree: debate(op="confirm", id="{id_}", outcome="{d.outcome}")' for d in decisions[:_ANSWERS]
         ]

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Log, Look, Subscription
+from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Log, Subscription
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.events import BEGUN, LEFT, Event
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
@@ -240,9 +240,8 @@ class Following:
             )
             news = await self._whole(agent, board, since, log, limit - len(first))
             return replace(news, events=(*first, *news.events))
-        # News begins now for agents that were never answered here, and for newcomers to a board with a long past,
-        # who read the view instead.
-        begins = look == Look() or (look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN)
+        # News begins now for newcomers to a board with a long past, who read the view instead.
+        begins = look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN
         place = log.seq if begins else int(look)
         events, cursor, log = await self._hear(
             agent, board, fresh, place, deadline, seconds, limit, report, log, lull

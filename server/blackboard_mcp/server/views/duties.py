@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from blackboard_mcp.protocols.debates import Debate, Duty, ObligationState
+from blackboard_mcp.protocols.debates import Debate, Decision, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text.debates import duty_line
+from ..text.debates import decided, duty_line
 from ..text.lines import excerpt, in_quotes, word
 from .budget import Line
 from .lines import circumstances, identity, listed, name
@@ -147,6 +147,15 @@ def _words(standing: Standing, item: Item) -> str:
     return f"{told}, {answer}" if answer else told
 
 
+def _pending(standing: Standing, debate: Debate, decision: Decision) -> str:
+    """Returns that a decision waits for somebody to confirm it, with the call where the reader may."""
+    root = standing.items[debate.root]
+    said = f"another owner to confirm that {decided(decision, root.id, standing.items)}"
+    if standing.agent in (decision.agent, root.author):
+        return said
+    return f'{said}: debate(op="confirm", id="{root.id}", outcome="{decision.outcome}")'
+
+
 def _awaited(standing: Standing, debate: Debate) -> str:
     """Returns whom a debate waits for, such as `waits for coder: answer C-15, C-16; then critic, tester:
     judge`.
@@ -171,6 +180,8 @@ def _awaited(standing: Standing, debate: Debate) -> str:
     told = [f"{who}: answer {listed(ids)}" for who, ids in answers.items()]
     if confirms:
         told.append(f"{listed(confirms)}: confirm a decision or decide otherwise")
+    else:
+        told += [_pending(standing, debate, decision) for decision in debate.decisions]
     if judges:
         told.append(f"{listed(judges)}: judge")
     if later:
