@@ -123,6 +123,16 @@ def test_a_wrong_value_is_answered_by_what_is_right(given: dict[str, Any], sente
     assert sentence in refusal(**given)
 
 
+def test_a_value_of_several_forms_is_told_of_in_the_callers_words() -> None:
+    async def send(caller: object, to: Text | Part) -> None: ...
+
+    with pytest.raises(InvalidInput) as caught:
+        Arguments("send", send).check({"to": {}})
+    assert caught.value.message == (
+        "send: to must be a string, not an object; to.text is missing; nothing was changed"
+    )
+
+
 def test_a_long_wrong_value_is_not_echoed() -> None:
     assert "secret" not in refusal(type="secret" * 20)
 

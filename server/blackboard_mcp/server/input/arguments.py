@@ -189,7 +189,7 @@ class Arguments:
     def _explain(self, exc: ValidationError, given: Mapping[str, Any]) -> InvalidInput:
         problems: dict[str, list[str]] = {}
         for error in exc.errors(include_url=False, include_context=True):
-            path, value = _locate(error["loc"], given)
+            path, value = _locate(error["loc"], given, missing=error["type"] == "missing")
             sentence = _sentence(error["type"], error["msg"], error.get("ctx") or {}, value, path)
             sentences = problems.setdefault(path, [])
             if sentence not in sentences:
@@ -273,9 +273,11 @@ class _Key(str):
     """A key of a mapping; it marks errors that are about the key and not about its value."""
 
 
-def _locate(loc: tuple[int | str, ...], given: Mapping[str, Any]) -> tuple[str, object]:
+def _locate(
+    loc: tuple[int | str, ...], given: Mapping[str, Any], *, missing: bool = False
+) -> tuple[str, object]:
     """Returns the path of an error in the caller's words, such as `items[2].tags`, and the value at that
-    path.
+    path. With `missing` the last part names what is not there.
 
     Pydantic's locations also name union members and validators; those parts are left out.
     """
@@ -290,7 +292,7 @@ def _locate(loc: tuple[int | str, ...], given: Mapping[str, Any]) -> tuple[str, 
             path = f"{path}[{part}]"
         elif part == "[key]":
             return path.removesuffix(f".{_short(str(loc[-2]))}"), _Key(str(loc[-2]))
-        elif isinstance(cursor, Mapping) and part == loc[-1] and isinstance(part, str):
+        elif missing and isinstance(cursor, Mapping) and part == loc[-1] and isinstance(part, str):
             return f"{path}.{_short(part)}" if path else _short(part), None
         value = cursor
     return path, value
