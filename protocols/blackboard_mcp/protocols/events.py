@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from .items import ItemType
@@ -227,7 +228,7 @@ class Event:
     @property
     def number(self) -> int | None:
         """The number of the item that it is about."""
-        return None if self.item is None else int(self.item.rpartition("-")[2])
+        return None if self.item is None else _number_of(self.item)
 
     def visible_to(self, viewer: Viewer) -> bool:
         """Tells whether the viewer may see the event; every reader of a whole log must ask this."""
@@ -242,3 +243,9 @@ class Event:
         if self.agent == agent or self.event in QUIET:
             return False
         return (self.event not in APART and "to" not in self.data) or agent in self.concerns
+
+
+@lru_cache(maxsize=8_192)
+def _number_of(item: str) -> int:
+    """Returns the number in an id; an answer asks for those of each of its events several times."""
+    return int(item.rpartition("-")[2])

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import boards
 import pytest
+from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.server.answers.rendering import Rendering
+from blackboard_mcp.server.compose import installation
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.following import NewsPage
 
 board, mode = boards.board, boards.mode
 
@@ -165,3 +174,35 @@ async def test_a_text_that_fits_the_budget_exactly_is_whole(board: Any) -> None:
     await alice.post("five words are in here")
     shown = await alice.say("read", ids=["F-1"], budget=60)
     assert shown.splitlines()[1] == "> five words are in here"
+
+
+async def test_the_line_of_an_event_is_made_once_for_all_who_are_told_the_same_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    event = Rendering.event
+
+    def counted(say: Rendering, told: Event, *more: Any) -> str:
+        made.append(told.seq)
+        return event(say, told, *more)
+
+    monkeypatch.setattr(Rendering, "event", counted)
+    settings = Settings(data=tmp_path, synchronous="NORMAL")
+    async with installation(settings, eager_index=False, background=False) as opened:
+        board = opened.blackboard
+        await board.post("alice", None, [PostFields(text=f"Pump {n} leaks.") for n in range(3)])
+        page = await board.following.changes_since("bob", None, 0, 200)
+        say = Rendering(board.tokenizers.on("main"), opened.clock)
+
+        def lines(news: NewsPage) -> str:
+            return say.news(news, "bob", 1_500, lambda shown: Attention())
+
+        first = lines(page)
+        assert "F-2 by alice: Pump 1 leaks." in first
+        assert made == [event.seq for event in page.events if event.item is not None]
+        again = await board.following.changes_since("carol", None, 0, 200)
+        assert lines(again) == first
+        assert len(made) == 3
+        # Who is told no text gets none that another was told.
+        assert "leaks" not in lines(replace(page, texts={}))
+        assert lines(page) == first

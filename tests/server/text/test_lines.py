@@ -9,7 +9,9 @@ from typing import ClassVar
 
 import matching
 import pytest
+from blackboard_mcp.protocols import visible as visibility
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.visible import HIDDEN, _escape
 from blackboard_mcp.server.text import lines as text_module
 from blackboard_mcp.server.text.lines import (
     QUOTE,
@@ -80,6 +82,18 @@ def test_emoji_and_scripts_that_need_joiners_stay_as_they_are(text: str) -> None
 )
 def test_messages_hidden_between_letters_are_shown(text: str) -> None:
     assert "\\" in visible(text)
+
+
+@given(NASTY)
+def test_a_text_is_looked_through_letter_by_letter_only_where_that_matters(text: str) -> None:
+    assert visible(text) == HIDDEN.sub(_escape, text)
+    assert visible(f"seq 7 · {text}\n… → ok") == HIDDEN.sub(_escape, f"seq 7 · {text}\n… → ok")
+
+
+def test_an_answer_of_many_lines_is_not_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visibility, "HIDDEN", None)
+    text = "seq 7 · F-3 by ann 3m: naïve “curly” — 漢字 … → ok\n" * 3
+    assert visible(text) == text
 
 
 @given(NASTY)

@@ -73,6 +73,12 @@ FOOTER_TOKENS = 30
 LINE_WIDTH = 160
 _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 60
+_LINES: dict[tuple[int, str | None, int, str], tuple[Event, str, int]] = {}
+"""Lines of events with their tokens, by the event, the text that its reader is told, the most tokens of it, and the
+tokenizer.
+"""
+_MOST_LINES = 4_096
+"""Lines that are kept before all of them are dropped."""
 _TEXTS_TOKENS = 900
 """Tokens that the texts of one answer share. What short ones leave goes to the long ones."""
 _FEW_TEXTS = 30
@@ -496,8 +502,8 @@ class Rendering:
                 apart.append(event)
                 shown.append(event.seq)
                 continue
-            line = self.event(event, news.texts, each)
-            spent += self._tokenizer.count(line) + 1
+            line, cost = self._kept_line(event, news.texts, each)
+            spent += cost + 1
             if spent > budget and lines:
                 lines.append(f"… {len(news.events) - place} more: {_go_on(news, shown[-1], budget)}")
                 break
@@ -520,6 +526,18 @@ class Rendering:
         if news.exact and news.cursor < news.seq:
             footer = f"go on with since={news.cursor} · {footer}"
         return "\n".join(lines) + f"\n{footer}"
+
+    def _kept_line(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int) -> tuple[str, int]:
+        """Returns the line of an event and its tokens, made once for all readers who are told the same text."""
+        text = None if event.number is None else texts.get((event.number, event.version or 1))
+        key = (id(event), text, tokens, self._tokenizer.name)
+        kept = _LINES.get(key)
+        if kept is None or kept[0] is not event:
+            line = self.event(event, texts, tokens)
+            if len(_LINES) >= _MOST_LINES:
+                _LINES.clear()
+            kept = _LINES[key] = event, line, self._tokenizer.count(line)
+        return kept[1], kept[2]
 
     def event(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int = _EVENT_TOKENS) -> str:
         """Returns one line for an event, with the start of the posted text where `texts` has it.

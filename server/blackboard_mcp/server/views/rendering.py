@@ -319,9 +319,10 @@ class Renderer:
     def _begun(self) -> Iterator[int]:
         """Yields the sequences of events that say no more than a line of the view on their task or run."""
         named = {line.split(" ", 1)[0] for line in self._tasks}
-        for event in self._standing.snapshot.news.events:
-            about = (event.data.get("task"), event.data.get("run"))
-            if event.event in _BEGUN and not named.isdisjoint(about):
+        for event in self._standing.snapshot.news.events if named else ():
+            if event.event in _BEGUN and not named.isdisjoint(
+                (event.data.get("task"), event.data.get("run"))
+            ):
                 yield event.seq
 
     def _levels(self) -> dict[int, int]:
