@@ -17,7 +17,7 @@ Agree = Annotated[
             "type": "array",
             "items": {"type": "string", "maxLength": 64},
             "maxItems": MOST_ASKED + 2,
-            "description": "names or all",
+            "description": "waits for names or all",
         }
     ),
 ]

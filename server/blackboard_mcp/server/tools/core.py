@@ -113,8 +113,8 @@ class CoreTools:
             name="post",
             title="Post to the board",
             description=(
-                "CRITIQUE of another's item opens debate. key: entry (status DELETED). id: change all but text "
-                "(status WITHDRAWN, RESOLVED)."
+                "CRITIQUE of another's opens debate. key: entry (status DELETED). id: change all but text "
+                "(WITHDRAWN RESOLVED)."
             ),
             needs=TOOLS["post"],
             quick=True,
