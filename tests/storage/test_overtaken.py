@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import postgres_server
 import pytest
+from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.protocols.items import Zone
-from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.pruning import Move, PassOutcome
 from blackboard_mcp.storage.operations.leaving import guard_index, pruning
 from blackboard_mcp.storage.operations.leaving.candidates import Staying
 from blackboard_mcp.storage.operations.ledger import rows
@@ -107,6 +108,35 @@ async def check_own_moves(at: Table) -> None:
     assert [id_ for id_, _, _ in outcome.moved] == [finding.id, ground.id]
     ended = [e for e in await at.events() if e.event == "prune.ended"]
     assert [e.data["moved"] for e in ended] == [1, 1]
+
+
+async def test_a_pass_asks_for_some_of_its_transactions_at_once_and_ends_with_the_last(
+    at: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "PART", 1)
+    items = [await at.post("alice", text) for text in "abcdef"]
+    store: Any = at.store
+    move, under_way, most = store._move, list[int](), 0
+
+    async def watched(board: str, chosen: pruning.Chosen, moves: Sequence[Move]) -> PassOutcome:
+        nonlocal most
+        under_way.append(moves[0].number)
+        most = max(most, len(under_way))
+        try:
+            outcome: PassOutcome = await move(board, chosen, moves)
+            if moves[0].number == items[0].number:
+                raise StoreBusy("as another process may have it")
+            return outcome
+        finally:
+            under_way.remove(moves[0].number)
+
+    monkeypatch.setattr(store, "_move", watched)
+    with pytest.raises(StoreBusy):
+        await at.gone(*items)
+    assert most == pruning.AHEAD
+    assert not under_way
+    left = [item.id for item in items if await at.zone(item) is Zone.ARCHIVE]
+    assert left == [item.id for item in items[: pruning.AHEAD]]
 
 
 Check = Callable[[Table], Awaitable[None]]

@@ -338,11 +338,20 @@ class SqlBoardStore(DebateMethods):
         """Decides on a snapshot, and with `apply` archives in short transactions what may still leave."""
         now = self._now()
         chosen = await self.engine.read(lambda: pruning.choose(now, board, decide, reaching))
-        parts: list[PassOutcome] = []
-        for start in range(0, len(chosen.moves) if apply else 0, pruning.PART):
-            part = chosen.moves[start : start + pruning.PART]
-            parts.append(await self._move(board, chosen, part))
-        return pruning.together(parts) if parts else chosen.foreseen
+        moves = chosen.moves
+        if not apply or not moves:
+            return chosen.foreseen
+        if len(moves) <= pruning.PART:
+            return await self._move(board, chosen, moves)
+        parts = [moves[n : n + pruning.PART] for n in range(0, len(moves), pruning.PART)]
+        done: list[PassOutcome] = []
+        for first in range(0, len(parts), pruning.AHEAD):
+            some = (self._move(board, chosen, part) for part in parts[first : first + pruning.AHEAD])
+            for outcome in await asyncio.gather(*some, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                done.append(outcome)
+        return pruning.together(done)
 
     async def expire(self) -> list[str]:
         """Archives items whose time to live is over and that nothing protects; returns the boards that it changed."""

@@ -39,8 +39,10 @@ _NAMED = 20
 """The most ids in the event of a pass."""
 
 
-PART: Final = 50
+PART: Final = 100
 """The most items that one transaction of a pass moves, so that others write soon after."""
+AHEAD: Final = 4
+"""The transactions of a pass asked for at once, so that a busy board does not grow faster than it is pruned."""
 
 
 @dataclass(frozen=True, slots=True)
