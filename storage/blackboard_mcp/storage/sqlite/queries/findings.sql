@@ -11,9 +11,12 @@ WHERE (board, number) > (?1, ?2) AND PUBLIC(owner) AND key IS NULL AND deleted =
 ORDER BY board, number LIMIT ?4;
 
 -- name: same_findings
--- Findings of one type that say the same, by others than an agent, and stand; oldest first.
-SELECT f.number FROM finding f JOIN item i ON i.board = f.board AND i.number = f.number
-WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?3 AND i.author <> ?4 AND PUBLIC(i.owner)
+-- Findings of one type that say the same, by others than an agent, and stand; oldest first. Of the newest 50 that say the
+-- same, because who reports each task done with the same words would be looked through for ever.
+SELECT f.number FROM (
+    SELECT number FROM finding WHERE board = ?1 AND fingerprint = ?2 ORDER BY number DESC LIMIT 50) f
+CROSS JOIN item i ON i.board = ?1 AND i.number = f.number
+WHERE i.type = ?3 AND i.author <> ?4 AND PUBLIC(i.owner)
   AND i.status IN ('ACTIVE', 'DEBATED') AND (i.ttl IS NULL OR i.zone = 'archive')
   AND i.superseded = 0
 ORDER BY f.number LIMIT 20;

@@ -1,0 +1,55 @@
+"""What a report in the same words costs in steps of SQLite: the same however often it was made."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+
+from blackboard_mcp.protocols.agenda import NewTask, Settle
+from blackboard_mcp.protocols.tokens import CountedText
+from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table
+from blackboard_mcp.storage.testing.walk.inline import inline_store
+
+DONE = Settle("done", text=CountedText("It is done.", 4, CONFIG.tokenizer))
+
+
+async def report(at: Table, times: int) -> int:
+    """Reports so many tasks done, and returns the steps of the last report."""
+    raw: sqlite3.Connection = at.store.engine._raw  # type: ignore[attr-defined]
+    taken = 0
+
+    def count() -> int:
+        nonlocal taken
+        taken += 1
+        return 0
+
+    await at.configure()
+    for _ in range(0, times, 100):
+        await at.store.plan(at.board, "alice", [NewTask(title=f"task {n}") for n in range(100)])
+    for _ in range(times):
+        await at.store.take_task(at.board, "bob")
+        taken = 0
+        raw.set_progress_handler(count, 1)
+        await at.store.settle_task(at.board, "bob", DONE)
+        raw.set_progress_handler(None, 0)
+    return taken
+
+
+def test_the_same_words_are_not_looked_through_for_ever() -> None:
+    few, many = (asyncio.run(report(Table(inline_store(HandClock())), times)) for times in (100, 400))
+    assert many <= few * 1.05, (few, many)
+
+
+def test_the_same_words_by_another_are_found_among_many() -> None:
+    async def reported() -> None:
+        at = Table(inline_store(HandClock()))
+        await report(at, 100)
+        await at.store.plan(at.board, "alice", [NewTask(title="one more")])
+        taken = await at.store.take_task(at.board, "carol")
+        assert taken is not None
+        done = await at.store.settle_task(at.board, "carol", DONE)
+        assert done.item is not None
+        assert done.item.author == "bob"
+        assert done.item.supporters == ("carol",)
+
+    asyncio.run(reported())
