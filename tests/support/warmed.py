@@ -156,12 +156,13 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
 def heeded(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment variables that only a new process reads.
 
-    The variable for the place of bytecode is left out, because it changes nothing.
+    The variable for the place of bytecode is left out, because it changes nothing, and so are folders of modules,
+    which `become` puts on the import path.
     """
     return {
         name: value
         for name, value in settings.items()
-        if name.startswith(_HEEDED) and name != "PYTHONPYCACHEPREFIX"
+        if name.startswith(_HEEDED) and name not in ("PYTHONPATH", "PYTHONPYCACHEPREFIX")
     }
 
 
@@ -236,7 +237,11 @@ def become(told: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(told["env"])
     sys.argv = told["argv"]
-    sys.path[0] = told["path"]
+    named = os.environ.get("PYTHONPATH", "")
+    sys.path[:1] = [
+        told["path"],
+        *(str(Path(folder).absolute()) for folder in named.split(os.pathsep) if folder),
+    ]
     sys.modules["__main__"].__package__ = told["package"]
     for n, name in enumerate(("stdin", "stdout", "stderr")):
         was = getattr(sys, name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import kept_connections
 import postgres_server
 import pytest
 from blackboard_mcp.protocols.clock import Clock
@@ -13,8 +15,19 @@ from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.testing.kit import BoardStoreKit
 
 
+@pytest.fixture(scope="module")
+def kept() -> Iterator[asyncio.Runner]:
+    with kept_connections.keeping() as runner:
+        yield runner
+
+
 class TestPostgres(BoardStoreKit):
     two_handles = True
+
+    @pytest.fixture
+    def _function_scoped_runner(self, kept: asyncio.Runner) -> asyncio.Runner:
+        """Overrides the runner of pytest-asyncio: connections live in one loop, so all tests run in it."""
+        return kept
 
     @pytest.fixture(autouse=True)
     async def emptied(self, tmp_path: Path) -> AsyncIterator[None]:
@@ -22,4 +35,6 @@ class TestPostgres(BoardStoreKit):
         postgres_server.give_back(tmp_path)
 
     async def open_store(self, folder: Path, clock: Clock) -> BoardStore:
-        return await open_postgres_store(postgres_server.address(folder), clock=clock)
+        # Plans that are kept were made when tables were empty: without this they go through all that tests deleted.
+        address = f"{postgres_server.address(folder)}&enable_seqscan=off"
+        return await open_postgres_store(address, clock=clock)
