@@ -108,9 +108,9 @@ class CountedPattern:
         self._count("finditer", text)
         return self._pattern.split(text)
 
-    def sub(self, by: Any, text: str) -> str:
+    def sub(self, by: Any, text: str, count: int = 0) -> str:
         self._count("finditer", text)
-        return self._pattern.sub(by, text)
+        return self._pattern.sub(by, text, count)
 
     def _count(self, how: str, text: str) -> None:
         self._steps.add(self._pattern.pattern, len(text), _steps_of(self._pattern, how, text))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import time
+import re
 from pathlib import Path
 
+import matching
 import pytest
 from blackboard_mcp.protocols.rules import Strength
-from blackboard_mcp.server.input.capture import MAX_MESSAGE, MOST, candidates, judged, sentences
+from blackboard_mcp.server.input import capture
+from blackboard_mcp.server.input.capture import MOST, candidates, judged, sentences
+from counting import PROPORTION, growth, lines_of
 
 SENTENCES = Path(__file__).parents[3] / "benchmarks" / "capture_sentences.tsv"
 
@@ -99,7 +102,16 @@ def test_a_message_gives_each_sentence_once_and_only_so_many() -> None:
 @pytest.mark.parametrize(
     "unit", ["if a ", "please ", "and ", "never.", "if,", "`" * 3 + "\n", "no x ", "\u2019", "- "]
 )
-def test_a_long_message_is_read_quickly(unit: str) -> None:
-    began = time.process_time()
-    candidates(unit * (MAX_MESSAGE // len(unit)))
-    assert time.process_time() - began < 1
+def test_a_message_is_read_in_proportion_to_its_length(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The counter knows no references to groups: for it any fence ends a block.
+    fenced = capture._FENCED.pattern.replace(r"^\1", "^(?:`{3,}|~{3,})")
+    assert fenced != capture._FENCED.pattern
+    monkeypatch.setattr(capture, "_FENCED", re.compile(fenced, capture._FENCED.flags))
+    steps = []
+    for size in (1_000, 4_000):
+        with matching.counted(capture) as counted:
+            candidates(unit * (size // len(unit)))
+        assert counted.calls
+        steps.append(counted)
+    assert steps[1].grew(steps[0]) == []
+    assert growth(lambda size: lines_of(lambda: candidates(unit * (size // len(unit)))), 1_000) < PROPORTION

@@ -66,6 +66,10 @@ PLAIN = [
 """Sequences, and what is drawn by lot, in any answer."""
 
 
+class Found(Exception):
+    """An answer is the one that was sought."""
+
+
 class World:
     """A board, those on it, and what the numbers of public items stand for."""
 
@@ -80,6 +84,7 @@ class World:
         self.answers: list[tuple[str, str]] = []
         self.listening: asyncio.Task[None] | None = None
         self.exported = ""
+        self.sought: Callable[[World], str] = lambda world: ""
 
     # What happens on the board
 
@@ -132,6 +137,8 @@ class World:
 
     def keep(self, what: str, answer: str) -> None:
         self.answers.append((what, answer))
+        if self.sought(self):
+            raise Found
 
     async def ask(self, tool: str, arguments: Args) -> None:
         result = await self.prober.client.call_tool(tool, arguments, meta=boards.STRUCTURED)
@@ -476,19 +483,27 @@ async def world_of(folder: Path, mode: str, prober: str) -> AsyncIterator[World]
         yield World(place, agents, prober, inbox)
 
 
-async def play(folder: Path, mode: str, prober: str, hidden: Sequence[str]) -> World:
+async def play(
+    folder: Path, mode: str, prober: str, hidden: Sequence[str], sought: Callable[[World], str] | None = None
+) -> World:
+    """Plays the script to its end, or until an answer is the one that is sought."""
     async with world_of(folder, mode, prober) as world:
-        await begin(world)
-        await listen(world, mode)
-        for visibility in hidden:
-            await conceal(world, visibility)
-        await heard(world, "hidden")
-        await go_on(world)
-        await heard(world, "shown")
-        await probe(world)
-        if world.listening is not None:
-            world.listening.cancel()
-            await asyncio.gather(world.listening, return_exceptions=True)
+        world.sought = sought or world.sought
+        try:
+            await begin(world)
+            await listen(world, mode)
+            for visibility in hidden:
+                await conceal(world, visibility)
+            await heard(world, "hidden")
+            await go_on(world)
+            await heard(world, "shown")
+            await probe(world)
+        except Found:
+            return world
+        finally:
+            if world.listening is not None:
+                world.listening.cancel()
+                await asyncio.gather(world.listening, return_exceptions=True)
     await asyncio.to_thread(at_the_prompt, world, folder)
     return world
 
@@ -515,20 +530,39 @@ def at_the_prompt(world: World, folder: Path) -> None:
     world.exported = copied.read_text("utf-8")
 
 
+def leak(bare: World, full: World, place: int) -> str:
+    """Returns the answer in a place if the board with hidden items differs there, or has a word of them; else ""."""
+    (asked, answer), (also, answered) = bare.answers[place], full.answers[place]
+    assert asked == also or CANARY.search(answered)
+    differs = full.plain(answered) != bare.plain(answer)
+    if differs or (CANARY.search(answered) and not CANARY.search(asked)):
+        return f"{asked}: {full.plain(answered)}"
+    return ""
+
+
 def leaks(bare: World, full: World) -> list[str]:
     """Answers in which the board with hidden items differs from the one without, or that have a word of them."""
     assert len(full.hidden) > 15
     assert len(bare.answers) == len(full.answers) > 250
-    found: list[str] = []
-    for (asked, answer), (also, answered) in zip(bare.answers, full.answers, strict=True):
-        assert asked == also or CANARY.search(answered)
-        if full.plain(answered) != bare.plain(answer) or (
-            CANARY.search(answered) and not CANARY.search(asked)
-        ):
-            found.append(f"{asked}: {full.plain(answered)}")
+    found = [told for place in range(len(full.answers)) if (told := leak(bare, full, place))]
     if CANARY.search(full.exported) or len(full.exported.splitlines()) != len(bare.exported.splitlines()):
         found.append("export")
     return found
+
+
+def is_noticed(bare: World, folder: Path, hidden: Sequence[str], by: str) -> bool:
+    """Plays as far as it takes to find a leak by which a mistake is noticed; tells whether there is one."""
+    found = ""
+
+    def sought(full: World) -> str:
+        nonlocal found
+        # Only now is it known what the ids in the answer before stand for.
+        told = leak(bare, full, len(full.answers) - 2) if len(full.answers) > 1 else ""
+        found = told if told.startswith(by) else ""
+        return found
+
+    full = asyncio.run(play(folder, boards.MODERN, "bob", hidden, sought))
+    return bool(found) or any(told.startswith(by) for told in leaks(bare, full))
 
 
 @pytest.fixture(scope="module")
@@ -606,8 +640,7 @@ def test_each_place_that_tells_too_much_is_noticed(
     bare: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutate: Any, by: str
 ) -> None:
     mutate(monkeypatch)
-    full = asyncio.run(play(tmp_path, boards.MODERN, "bob", ("private", "team")))
-    assert [leak for leak in leaks(bare, full) if leak.startswith(by)]
+    assert is_noticed(bare, tmp_path, ("private", "team"), by)
 
 
 def _forgets_rules(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -664,5 +697,11 @@ def test_each_place_that_forgets_read_rules_is_noticed(
     bare: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutate: Any, by: str
 ) -> None:
     mutate(monkeypatch)
-    full = asyncio.run(play(tmp_path, boards.MODERN, "bob", ("readers",)))
-    assert [leak for leak in leaks(bare, full) if leak.startswith(by)]
+    assert is_noticed(bare, tmp_path, ("readers",), by)
+
+
+@pytest.mark.parametrize("hidden", [("private", "team"), ("readers",)])
+def test_without_a_mistake_nothing_is_noticed_on_the_way(
+    bare: World, tmp_path: Path, hidden: Sequence[str]
+) -> None:
+    assert not is_noticed(bare, tmp_path, hidden, "")

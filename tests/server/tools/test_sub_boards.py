@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.limits.limits import Limits
+from profiles import NIGHTLY
 
 mode, both = boards.mode, boards.both
 
@@ -278,8 +279,9 @@ async def test_hostile_words_in_mappings_and_conditions_are_refused_or_kept_as_d
         ann = await board.join("ann")
         await ann.post("here")
         kept = 0
-        for word in hostile.WORDS:
-            for item in (
+        before = (await ann.do("plan"))["seq"]
+        for place, word in enumerate(hostile.WORDS):
+            items: list[dict[str, Any]] = [
                 {"title": "x", "board": {"id": "low", "input": {word: "a"}}},
                 {"title": "x", "board": {"id": "low", "output": {"a": word}}},
                 {"title": "x", "board": word},
@@ -287,8 +289,9 @@ async def test_hostile_words_in_mappings_and_conditions_are_refused_or_kept_as_d
                 {"title": "x", "trigger": f"exists({word}) or count(tag={word}) >= 1"},
                 {"title": "x", "trigger": f'milestone("{word}")'},
                 {"title": "x", "kind": "milestone", "entry": f"author={word}"},
-            ):
-                before = (await ann.do("plan"))["seq"]
+            ]
+            # By day every word stands in three places, by night in all.
+            for item in items if NIGHTLY else [items[(place + n) % len(items)] for n in (0, 1, 3)]:
                 answer = await ann.call("plan", items=[item])
                 seq = (await ann.do("plan"))["seq"]
                 if answer.is_error:
@@ -305,5 +308,5 @@ async def test_hostile_words_in_mappings_and_conditions_are_refused_or_kept_as_d
                     assert seq > before
                     made = answer.structured_content["items"][0]
                     assert made["title"] == "x"
-                    await ann.do("plan", cancel=[made["id"]])
+                    before = (await ann.do("plan", cancel=[made["id"]]))["seq"]
         assert kept, "some are plain words"

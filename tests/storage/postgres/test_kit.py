@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.testing.kit import BoardStoreKit
+from profiles import NIGHTLY
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def kept() -> Iterator[asyncio.Runner]:
 
 class TestPostgres(BoardStoreKit):
     two_handles = True
+    calls_to_cancel = 1_000 if NIGHTLY else 240
 
     @pytest.fixture
     def _function_scoped_runner(self, kept: asyncio.Runner) -> asyncio.Runner:
