@@ -677,6 +677,7 @@ FORGOTTEN: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
     ("notifications", _tells_everybody, "heard"),
     ("keys", _forgets_rules("items_by_key"), "read"),
     ("rules in force", _forgets_rules("law"), "constraint"),
+    ("rules in force, said with files", _forgets_rules("law"), "artifact_read"),
     ("edges", _forgets_rules("edges_visible"), "query"),
     ("figures of views", _forgets_rules("own_notes"), "read"),
     ("footers", _forgets_rules("unseen"), "wait"),
