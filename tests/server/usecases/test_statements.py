@@ -155,7 +155,7 @@ async def test_taking_a_task_and_reporting_it_done_keep_their_costs(board: Black
     await tasks.take("bob", None)
     await tasks.settle("bob", None, done)
     # The rules and what waits for the agent are read at once.
-    assert await cost.of(lambda: tasks.take("bob", None)) == (2, 1, 38)
+    assert await cost.of(lambda: tasks.take("bob", None)) == (2, 1, 36)
     assert await cost.of(lambda: tasks.settle("bob", None, done)) == (4, 1, 42)
 
 
@@ -164,5 +164,5 @@ async def test_a_turn_keeps_its_cost(opened: Installation, cost: Cost) -> None:
     new = NewRun(problem=CountedText("Which pump?"), agents=("erin",), strategy="round-robin")
     await runs.start("erin", None, new)
     await runs.turn("erin", None, Act(text="The blue one."))
-    assert await cost.of(lambda: runs.turn("erin", None, Act(text="The red one."))) == (5, 1, 55)
+    assert await cost.of(lambda: runs.turn("erin", None, Act(text="The red one."))) == (5, 1, 47)
     assert (await runs.turn("erin", None, Act(text="Neither."))).turn is not None

@@ -516,9 +516,11 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
     """Returns the agenda as of one moment; leases that have ended count as ended."""
     row = yield from get_board(board)
     total = (yield sql("tasks_open"), (row.no, MAX_OPEN_TASKS))[0][0]
-    mine = [n for (n,) in (yield sql("tasks_of_holder"), (row.no, agent, limit))]
-    listed: dict[TaskState, list[int]] = {}
-    for state in (s for s in TaskState if s not in TASK_OVER):
+    mine: list[int] = []
+    if total:  # else nobody holds a task
+        mine = [n for (n,) in (yield sql("tasks_of_holder"), (row.no, agent, limit))]
+    listed: dict[TaskState, list[int]] = {state: [] for state in TaskState if state not in TASK_OVER}
+    for state in listed if total else ():
         listed[state] = [n for (n,) in (yield sql("tasks_in"), (row.no, str(state), limit))]
     found = yield from rows.find_tasks(row.no, [n for ns in listed.values() for n in ns] + mine)
     made = yield from rows.values(row, list(found.values()), now)

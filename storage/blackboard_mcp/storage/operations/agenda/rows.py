@@ -107,7 +107,8 @@ def put(row: TaskRow) -> Steps[None]:
 
 def find_tasks(no: int, wanted: Iterable[int]) -> Steps[dict[int, TaskRow]]:
     """Returns those of the tasks that exist, by number."""
-    return {row[1]: TaskRow(*row) for row in (yield sql("tasks_get"), (no, numbers(wanted)))}
+    asked = numbers(wanted)
+    return {row[1]: TaskRow(*row) for row in (yield sql("tasks_get"), (no, asked))} if asked != "[]" else {}
 
 
 def get_tasks(board: BoardRow, wanted: Sequence[int]) -> Steps[dict[int, TaskRow]]:
@@ -157,6 +158,8 @@ def ends(no: int, held: Iterable[TaskRow]) -> Steps[dict[int, int]]:
 
 def values(board: BoardRow, rows: Sequence[TaskRow], now: int) -> Steps[tuple[Task, ...]]:
     """Returns tasks as callers get them, in the order of `rows`. Leases that have ended count as ended."""
+    if not rows:
+        return ()
     until = yield from ends(board.no, rows)
     before: dict[int, list[tuple[int, str, str]]] = {}
     for task, after, state, holder in (yield sql("after_of"), (board.no, numbers(r.number for r in rows))):

@@ -244,9 +244,8 @@ def _hold(ledger: Ledger, row: TaskRow, paths: Sequence[str], seconds: float) ->
     held = yield from reservations.reserve(
         ledger, wanted, lease=row.lease, task=row.number, length=row.length, until=ledger.now + row.length
     )
-    yield from rows.move(ledger, row, TaskState.RUNNING)
     row.until = ledger.now + row.length
-    yield from rows.put(row)
+    yield from rows.move(ledger, row, TaskState.RUNNING)
     data: dict[str, Any] = {"task": row.id, "title": row.title, "attempt": row.attempts}
     if wanted:
         data["paths"] = wanted
