@@ -123,6 +123,15 @@ async def post(port: int, pid: int, seconds: float) -> tuple[list[float], list[f
     return sorted(taken), sorted(work)
 
 
+def settle(pid: int) -> None:
+    """Waits until the server hardly works, for 20 seconds at most, since what one sample left would slow the next."""
+    for _ in range(80):
+        before = worked(pid)
+        time.sleep(0.25)
+        if worked(pid) - before < 25:
+            return
+
+
 def percentiles(values: list[float]) -> tuple[float, float]:
     """Returns the median and 99th percentile of sorted values."""
     return values[len(values) // 2], values[int(len(values) * 0.99)]
@@ -136,6 +145,7 @@ def sample(
     Returns the median and 99th percentile of the posts' milliseconds, both of the server's CPU milliseconds
     meanwhile, and how many of the abuser's calls were answered.
     """
+    settle(pid)
     if KINDS[kind] is None:
         taken, work = asyncio.run(post(port, pid, seconds))
         return *percentiles(taken), *percentiles(work), 0
