@@ -194,6 +194,25 @@ async def test_restore_works_by_search_and_by_id(board: Any) -> None:
     assert (await alice.do("query_archive", text=f"{one} {two}"))["items"] == []
 
 
+async def test_a_change_of_an_archived_item_says_so_and_how_to_bring_it_back(board: Any) -> None:
+    alice = await board.join("alice")
+    one, two = await archived(alice, "Gallium melts in the hand", "Indium cries when it is bent")
+    back = f'{one} is archived; query_archive(text="{one}", restore=true) brings it back'
+    said = (await alice.say("post", id=one, tags=["metal"])).splitlines()
+    assert back in said
+    moved = await alice.say("transaction", writes=[{"id": one, "importance": 2}])
+    assert back in moved.splitlines()
+    said = (await alice.say("post", id=two, status="WITHDRAWN")).splitlines()
+    assert f"{two} stays archived" in said
+    assert not any("restore" in line for line in said)
+    await alice.do("query_archive", text=one, restore=True)
+    assert "archived" not in await alice.say("post", id=one, tags=["soft"])
+    await alice.do("post", text="41", key="total")
+    await alice.post("42 now", edges={"supersedes": ["F-5"]})
+    assert (await alice.item("F-5"))["zone"] == "archive"
+    assert "archived" not in await alice.say("post", text="43", key="total"), "a new version comes back"
+
+
 async def test_filters_hold_whatever_answers_and_any_item_names_its_thread(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
     root = (await alice.post("Cobalt in the glaze", tags=["kiln"]))["id"]

@@ -416,6 +416,34 @@ async def test_named_deciders_decide_and_nobody_else(tmp_path: Path, mode: str) 
         ] == "DECIDED"
 
 
+async def test_a_decision_by_who_is_no_decider_says_so_wherever_it_is_shown(
+    tmp_path: Path, mode: str
+) -> None:
+    async with boards.open_boards(tmp_path, mode, deciders=("cara",)) as board_:
+        cara, bob, dora = await board_.join("cara", "bob", "dora")
+        await cara.post("We sail at noon.", "DECISION")
+        bobs = await bob.post("We sail at ten.", "DECISION")
+        assert (await dora.item("D-2"))["undecided"] is True
+        assert "bob is no decider" in (await dora.say("read", ids=["D-2"])).splitlines()
+        lines = (await dora.say("query", type="DECISION")).splitlines()
+        (of_bob,) = [line for line in lines if line.startswith(bobs["id"])]
+        assert "by bob (no decider)" in of_bob
+        assert "cara (no decider)" not in "\n".join(lines)
+        assert (await dora.say("read")).count("by no decider") == 1
+        await bob.do("transaction", writes=[{"text": "We go at six.", "type": "DECISION"}])
+        assert (await dora.item("D-3"))["undecided"] is True
+
+
+async def test_whom_the_board_made_decider_decides_where_others_are_named(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, deciders=("cara",)) as board_:
+        cara, bob, eve = await board_.join("cara", "bob", "eve")
+        await cara.do("board", members={"bob": "decider", "eve": "contributor"})
+        await bob.post("We sail at ten.", "DECISION")
+        await eve.post("We sail at six.", "DECISION")
+        assert "no decider" not in await cara.say("read", ids=["D-1"])
+        assert "eve is no decider" in await cara.say("read", ids=["D-2"])
+
+
 async def test_a_final_debate_stays_final_and_a_new_critique_opens_a_new_one(board: Any) -> None:
     _, bob, carol = await dispute(board)
     await carol.do("debate", op="decide", outcome="stands", id="F-1", reason="enough")

@@ -108,6 +108,18 @@ async def test_only_the_author_of_a_text_is_told_what_takes_its_place(board: Any
     assert others.endswith('answer it: post(type="REPLY", edges={"replies_to": ["F-1"]}, text="…").')
 
 
+async def test_who_is_not_to_answer_a_critique_is_not_told_to(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.do("post", text="The pump leaks.")
+    await bob.do("post", text="It does not.", type="CRITIQUE", edges={"critiques": ["F-1"]})
+    stranger = (await carol.fail("post", id="C-2", text="It drips."))["message"]
+    assert stranger.endswith("only entries (items with a key) get new versions. Nothing was changed.")
+    criticised = (await alice.fail("post", id="C-2", text="It drips."))["message"]
+    assert criticised.endswith('answer it: post(type="REPLY", edges={"replies_to": ["C-2"]}, text="…").')
+    critic = (await bob.fail("post", id="C-2", text="It drips."))["message"]
+    assert 'post(edges={"supersedes": ["C-2"]}' in critic
+
+
 async def test_a_conflict_shows_no_text_that_the_caller_may_not_see(board: Any) -> None:
     alice, bob = await board.join("alice"), await board.join("bob")
     await alice.do("post", text="my secret", key="total", visibility="private")

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
 from blackboard_mcp.protocols.findings import denies, numbers
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility
+from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.names import called, is_reserved, mentions
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 from ..input.agreement import asking
 from ..input.posts import PostFields
 from ..text.lines import clip, solved, word
+from .explanations import restore_call
 
 LEAST_ALIKE = 3
 """Fewest near-repetitions among the posts of one call that are remarked on."""
@@ -75,6 +76,23 @@ def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
         f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}; they are added, none is taken away"
         for item, post in zip(items, given, strict=False)
         if post.edges and (post.id is not None or item.version > 1)
+    ]
+
+
+def archived_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
+    """Returns a line for each archived item that the call changed, with the call that restores it if it is open still.
+
+    `given` are the posts in the order of `items`.
+    """
+    changed = [
+        item for item, post in zip(items, given, strict=False) if post.id is not None or post.key is not None
+    ]
+    return [
+        f"{item.id} is archived; {restore_call(item)} brings it back"
+        if TRANSITIONS[item.status]
+        else f"{item.id} stays archived"
+        for item in {item.number: item for item in changed}.values()
+        if item.zone is Zone.ARCHIVE and not item.deleted
     ]
 
 

@@ -66,7 +66,7 @@ from ..usecases.searching import FAR, Around, SearchResult
 from . import explanations
 from .events import plainly, taken_back
 from .readers import critiques_line
-from .remarks import asked_lines, edge_lines, remark_lines
+from .remarks import archived_lines, asked_lines, edge_lines, remark_lines
 from .versions import version_lines
 
 FOOTER_TOKENS = 30
@@ -214,7 +214,9 @@ class Rendering:
                 words.append(doubt)
             lines.append(" ".join(words))
         lines += remark_lines(posted, agent)
-        return [*lines, *edge_lines(posted.items, given), *asked_lines(posted.items, given)]
+        for told in (edge_lines, asked_lines, archived_lines):
+            lines += told(posted.items, given)
+        return lines
 
     def committed(
         self,

@@ -347,7 +347,9 @@ class Blackboard:
         """Returns the drafts, marked as undecided where deciders are named and the agent is none of them."""
         grant = GRANTED.get()
         decides = agent in self.deciders or (
-            grant is not None and Action.DECIDE in grant.powers.get(grant.member, frozenset())
+            grant is not None
+            and not self.deciders_for(agent)
+            and Action.DECIDE in grant.powers.get(grant.member, frozenset())
         )
         if decides or not self.deciders:
             return list(drafts)

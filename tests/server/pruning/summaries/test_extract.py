@@ -239,6 +239,22 @@ def test_an_answered_question_is_not_called_open(argument: list[Item]) -> None:
     assert "Open:" not in body
 
 
+@pytest.mark.parametrize("asked", ["Which port does the DB use?", "DB がどのポートを使いますか？"])
+def test_an_open_question_keeps_what_it_asks(make_item: Make, asked: str) -> None:
+    chat = "The weather of the town stays as it was on the day before, and nobody minds it. " * 8
+    thread = [
+        make_item(1, f"The deploy script opens a connection first. {chat}"),
+        make_item(
+            2, f"It must never wait for more than 30 seconds because of the error. {asked}", ItemType.QUESTION
+        ),
+        make_item(3, f"The host is db.example. {chat}"),
+    ]
+    body = extract(thread, BPE)
+    assert body is not None
+    (line,) = [line for line in body.split("\n") if "[Q-2]" in line]
+    assert f"Open: {asked}" in line or f" {asked} [" in line
+
+
 def test_numbers_of_a_decision_survive_even_when_its_sentences_do_not(make_item: Make) -> None:
     steps = "\n".join(
         f"{n}. Set knob {n} to {n * 111} units and look again at the gauge." for n in range(1, 7)

@@ -208,10 +208,16 @@ class _Choice:
                 taken[self.all[place].item.number] += 1
 
     def _best_of(self, item: Item, least: float = float("-inf")) -> None:
-        """Chooses the item's best sentence that is new and fits, if its score is at least `least`."""
+        """Chooses the item's best sentence that is new and fits, if its score is at least `least`.
+
+        Of an open question, sentences that ask come before all others.
+        """
         if any(s.item is item for s in self.chosen):
             return
-        for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
+        ask = item.number in self.open
+        for sentence in sorted(
+            self.of[item.number], key=lambda s: (ask and not _asks(s.text), -s.score, s.place)
+        ):
             if sentence.score >= least and self._take(sentence):
                 return
 
@@ -279,7 +285,7 @@ class _Choice:
         The name is left out of the line where `speaker` of the line before is the same.
         """
         said = sorted((s for s in self.chosen if s.item is item), key=lambda s: s.place)
-        parts = [s.text if s.text.rstrip("\"')]”’»")[-1:] in _ENDS else f"{s.text}." for s in said]
+        parts = [s.text if _end(s.text) in _ENDS else f"{s.text}." for s in said]
         if item.type is ItemType.DECISION and item.status not in VOID and said:
             missing = self._missing(item)
             parts += [_figures(missing)] if missing else []
@@ -316,6 +322,15 @@ class _Choice:
 
     def _cost(self, text: str) -> int:
         return self.tokenizer.count(text)
+
+
+def _end(text: str) -> str:
+    """Returns the last character of a sentence before closing quotation marks and brackets."""
+    return text.rstrip("\"')]”’»")[-1:]
+
+
+def _asks(text: str) -> bool:
+    return _end(text) in ("?", "？")
 
 
 def _speaker(item: Item) -> str:

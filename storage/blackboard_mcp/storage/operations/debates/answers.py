@@ -58,6 +58,12 @@ def answer(ledger: Ledger, row: ItemRow, critique: ItemRow) -> Steps[None]:
             yield from _answered(ledger, row, critique, (debate, root), asked)
 
 
+def may_answer(ledger: Ledger, critique: ItemRow) -> Steps[bool]:
+    """Tells whether an answer by the ledger's agent to the critique of another would count in a debate."""
+    rows: Rows = yield sql("obligations_of_item"), (ledger.no, critique.number)
+    return (yield from _may_answer(ledger, critique, [row for row in rows if row[2] == Duty.RESPOND]))
+
+
 def _may_answer(ledger: Ledger, critique: ItemRow, asked: Rows) -> Steps[bool]:
     """Tells whether an answer by the ledger's agent counts; `asked` are the duties to answer the critique."""
     own = yield from owner_of(ledger.agent)

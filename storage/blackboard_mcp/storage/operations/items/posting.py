@@ -34,7 +34,7 @@ from ...operation import Write
 from ..access import changes as noting
 from ..access import read_rules
 from ..agenda import reservations
-from ..debates import agreements, debates
+from ..debates import agreements, answers, debates
 from ..debates.standing_watches import watchers_of
 from ..leaving import pressure
 from ..ledger import idempotency
@@ -450,14 +450,9 @@ def _change(
             f"changed; leave type out or use {row.type}."
         )
     if draft.text is not None and row.key is None and not ledger.governs(row):
-        how = (
-            f'a new item takes its place: post(edges={{"supersedes": ["{row.id}"]}}, text="…")'
-            if row.author == ledger.agent
-            else f'answer it: post(type="REPLY", edges={{"replies_to": ["{row.id}"]}}, text="…")'
-        )
         raise InvalidInput(
-            f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was changed; "
-            f"{how}."
+            f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was changed"
+            f"{(yield from _instead(ledger, row))}."
         )
     if row.author != ledger.agent and row.key is None and not ledger.governs(row):
         mine = [
@@ -575,6 +570,18 @@ def _change(
     if draft.agree is not None:
         yield from agreements.ask(ledger, row, draft.agree)
     return row.number
+
+
+def _instead(ledger: Ledger, row: ItemRow) -> Steps[str]:
+    """Returns what the agent may do in place of rewording an item, with a leading semicolon.
+
+    Empty where the item is a critique that others are to answer.
+    """
+    if row.author == ledger.agent:
+        return f'; a new item takes its place: post(edges={{"supersedes": ["{row.id}"]}}, text="…")'
+    if row.type == ItemType.CRITIQUE and not (yield from answers.may_answer(ledger, row)):
+        return ""
+    return f'; answer it: post(type="REPLY", edges={{"replies_to": ["{row.id}"]}}, text="…")'
 
 
 def _check_summary(row: ItemRow, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> None:
