@@ -201,17 +201,18 @@ def _fault(name: str) -> str:
 def file_glob(glob: str) -> Callable[[str], bool]:
     """Returns what tells whether the path of a file matches a glob: `*` within a name, `**` for any folders, or none.
 
-    The cost is at most the product of the two lengths, whatever the glob.
+    Spellings that a file system may not tell apart match alike. The cost is at most the product of the two lengths,
+    whatever the glob.
     """
-    parts = glob.split("/")
+    parts = fold(glob).split("/")
     if any("**" in part and part != "**" for part in parts):
-        whole = compile_glob(glob.replace("/", ":"))
-        return lambda path: whole.matches(path.replace("/", ":"))
+        whole = compile_glob(":".join(parts))
+        return lambda path: whole.matches(fold(path).replace("/", ":"))
     names = [None if part == "**" else compile_glob(part) for part in parts]
 
     def matches(path: str) -> bool:
         places = _skipping({0}, names)
-        for name in path.split("/"):
+        for name in fold(path).split("/"):
             moved = set()
             for place in places:
                 if place < len(names):

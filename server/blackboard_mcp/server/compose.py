@@ -183,6 +183,7 @@ async def _opened(
             access=judge,
             responds="messages" in settings.tools,
             protocols=protocols,
+            checks=[check.name for check in settings.check] + ["syntax"] * ("workspace" in settings.tools),
         )
         if any(rule.names_roles for rule in await store.read_rules()):
             blackboard.rights.record_roles()
@@ -515,7 +516,7 @@ def tool_set(
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
         names = [check.name for check in opened.settings.check]
         RuleTools(Rules(opened.blackboard, names), rendering).register(tools)
-        ResultTool(Results(opened.blackboard, names), rendering).register(tools)
+        ResultTool(Results(opened.blackboard), rendering).register(tools)
         ContextTool(Contexts(opened.blackboard, files), rendering).register(tools)
     if files is not None:
         from .tools.workspace import WorkspaceTools

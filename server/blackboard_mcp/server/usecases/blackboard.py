@@ -141,8 +141,11 @@ class Blackboard:
         access: AccessJudge | None = None,
         responds: bool = False,
         protocols: Protocols | None = None,
+        checks: Sequence[str] = (),
     ) -> None:
         self.store = store
+        self.checks = frozenset(checks)
+        """Names of checks that the server runs."""
         self.tokenizers = tokenizers
         self.pruner = pruner
         self.archive = archive

@@ -102,7 +102,7 @@ class Intake:
         """
         said: dict[str, str] = {}
         masked = 0
-        for field in ("text", "thread", "tool", "subject"):
+        for field in ("id", "text", "thread", "tool", "subject"):
             text = getattr(line, field)
             if text is not None:
                 try:
@@ -127,7 +127,7 @@ class Intake:
             return None
         if line.kind == "message":
             proposed += await self._rules.collect(agent, board, line.text[:MAX_MESSAGE])
-        elif line.kind == "result" and line.tool is not None:
+        elif line.kind == "result" and line.tool is not None and not self._results.is_own(line.tool):
             text = " ".join(line.text.split())
             text = text if len(text) <= _ISSUE else f"{text[: _ISSUE - 1]}…"
             done = await self._results.report(

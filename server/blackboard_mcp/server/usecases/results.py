@@ -9,6 +9,7 @@ from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import Refused, UnknownReference
 from blackboard_mcp.protocols.items import FINISHED, Item, parse_ref
 from blackboard_mcp.protocols.names import SYSTEM
+from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.posts import PostFields
@@ -25,11 +26,10 @@ class Reported:
 
 
 class Results:
-    """Use cases for results of checks. Agents report nothing for those in `own`, which the server runs."""
+    """Use cases for results of checks. Agents report nothing for those that the server runs."""
 
-    def __init__(self, board: Blackboard, own: Sequence[str] = ()) -> None:
+    def __init__(self, board: Blackboard) -> None:
         self._board = board
-        self._own = frozenset(own)
 
     async def report(
         self,
@@ -52,11 +52,31 @@ class Results:
             UnknownReference: a cited item does not exist.
             Refused: the hot issue is under debate, or the server itself runs the check.
         """
-        if check in self._own and agent != SYSTEM:
+        if agent != SYSTEM and self.is_own(check):
             raise Refused(
                 f"The server runs {check} itself after each write to the files that it is for. Nothing was changed; "
                 f'query(type="RESULT", tags=["check:{check}"]) shows its last result.'
             )
+        return await self._report(
+            agent, board, check, subject, ok=ok, text=text, cites=cites, once_key=once_key
+        )
+
+    def is_own(self, check: str) -> bool:
+        """Tells whether the server runs a check itself, so that nobody reports its results."""
+        return check in self._board.checks or check.startswith((ABSENT, EXISTS))
+
+    async def _report(
+        self,
+        agent: str,
+        board: str | None,
+        check: str,
+        subject: str,
+        *,
+        ok: bool,
+        text: str,
+        cites: Sequence[str],
+        once_key: str | None = None,
+    ) -> Reported:
         name = board if agent == SYSTEM and board is not None else await self._board.board_of(board, agent)
         refs = [parse_ref(cited) for cited in cites]
         found = {item.number for item in (await self._board.store.read(name, agent, refs, [])).items}
@@ -85,12 +105,14 @@ class Results:
     async def note(
         self, agent: str, board: str, check: str, subject: str, text: str, cites: Sequence[str] = ()
     ) -> Item | None:
-        """Records a result as `report` does, a failure unless `text` is empty; returns the hot issue.
+        """Records a result of a check that the server runs, a failure unless `text` is empty; returns the hot issue.
 
         One under debate stays as it is.
         """
         try:
-            return (await self.report(agent, board, check, subject, ok=not text, text=text, cites=cites)).item
+            return (
+                await self._report(agent, board, check, subject, ok=not text, text=text, cites=cites)
+            ).item
         except Refused:
             return await self._issue(board, agent, issue_key(check, subject))
 

@@ -69,14 +69,16 @@ class RuleChecks:
     async def _matching(self, board: str, glob: str, most: int) -> list[str]:
         """Returns paths of files that match a glob, the first `most`."""
         store, matches = self._board.store, file_glob(glob)
-        if "*" not in glob:
-            last = await store.artifact_history(board, glob, 0, 1)
-            return [one.path for one in last if one.path == glob and one.op != "deleted"]
-        folder, after = glob.split("*", 1)[0].rpartition("/")[0], ""
         named: list[str] = []
-        while len(named) < most and (page := await store.artifacts(board, folder, after, MAX_PAGE)):
-            named += [file.path for file in page if matches(file.path)]
-            after = page[-1].path
+        # First where the glob says, then everywhere: case and composition do not tell paths apart.
+        for folder in dict.fromkeys((glob.split("*", 1)[0].rpartition("/")[0], "")):
+            after = ""
+            while not named and (page := await store.artifacts(board, folder, after, MAX_PAGE)):
+                named += [file.path for file in page if matches(file.path)]
+                after = page[-1].path
+            while 0 < len(named) < most and (page := await store.artifacts(board, folder, after, MAX_PAGE)):
+                named += [file.path for file in page if matches(file.path)]
+                after = page[-1].path
         return named[:most]
 
 

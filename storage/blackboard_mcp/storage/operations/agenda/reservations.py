@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import MAX_PATHS, MAX_PATTERN, MAX_RESERVATIONS, Reservation, task_id
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded
+from blackboard_mcp.protocols.workspace import fold
 
 from ..ledger.ledger import Ledger
 from ..ledger.rows import Steps, instant, sql
@@ -16,6 +17,7 @@ from .rows import MICROS
 _SHARED: Final = "?shared"
 _SCHEMES: Final = {"file": "/", "key": ":"}
 _SEGMENTS: Final = 32
+_folded: Final = lru_cache(maxsize=4_096)(fold)
 
 
 def parse(given: str) -> tuple[str, bool]:
@@ -179,11 +181,16 @@ def of_lease(no: int, lease: int) -> Steps[tuple[Reservation, ...]]:
 
 
 def overlap(one: str, other: str, *, literal: bool = False) -> bool:
-    """Tells whether something could match both patterns; a `literal` `other` has no wildcards."""
+    """Tells whether something could match both patterns; a `literal` `other` has no wildcards.
+
+    Two spellings of a file's path that a file system may not tell apart are one.
+    """
     scheme, _, first = one.partition(":")
     other_scheme, _, second = other.partition(":")
     if scheme != other_scheme:
         return False
+    if scheme == "file":
+        first, second = _folded(first), _folded(second)
     mark = _SCHEMES[scheme]
     parts = tuple(second.split(mark))
     if literal:
