@@ -100,6 +100,9 @@ async def test_lines_become_items_proposals_and_hot_issues_of_the_agent(site: Op
         passed = {**FAILED, "id": "r2", "ok": True, "text": "all passed"}
         assert (await there.hand_over(passed))["issues"] == told["issues"]
         assert (await alice.item(issue["id"]))["status"] == "RESOLVED"
+        # What the server checks itself nobody else reports.
+        own = {**FAILED, "id": "r3", "tool": "absent:*.log", "ok": True}
+        assert (await there.hand_over(own))["issues"] == []
 
 
 async def test_lines_handed_over_again_add_nothing(site: Open) -> None:
@@ -137,6 +140,9 @@ async def test_secrets_are_masked_or_refused_and_never_repeated(site: Open) -> N
         told = await there.hand_over(secret)
         assert told["masked"] == 1
         assert (await alice.item(told["items"][0]))["text"] == "calls pytest: export KEY=[secret] and hush-77"
+        told = await there.hand_over({**CALL, "id": KEY}, {**CALL, "id": f"{KEY[:-1]}Z"})
+        assert (len(told["items"]), told["masked"]) == (2, 2)
+        assert KEY not in str([await alice.item(id_) for id_ in told["items"]])
     async with site(secrets=Secrets("refuse", ["hush-[0-9]+"])) as there:
         seq = await there.boards.seq()
         for text in (KEY, "hush-12", "password=hunter22"):

@@ -104,6 +104,8 @@ async def test_what_is_reserved_others_do_not_write(board: Any, mode: str) -> No
     lease = (await ann.do("claim", paths=["file:src/**"]))["lease"]
     failed = await bob.fail("artifact_write", path="src/a.py", content="x")
     assert (failed["error"], failed["holder"]) == ("conflict", "ann")
+    assert (await bob.fail("artifact_write", path="SRC/a.py", content="x"))["error"] == "conflict"
+    assert (await bob.fail("claim", paths=["file:Src/*.py"]))["error"] == "conflict"
     await ann.do("artifact_write", path="src/a.py", content="x", lease=lease)
     await ann.do("claim", lease=lease, op="release")
     assert (

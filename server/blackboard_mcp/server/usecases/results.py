@@ -55,7 +55,7 @@ class Results:
         if agent != SYSTEM and self.is_own(check):
             raise Refused(
                 f"The server runs {check} itself after each write to the files that it is for. Nothing was changed; "
-                f'query(type="RESULT", tags=["check:{check}"]) shows its last result.'
+                "its hot issue stands in every view while it fails, and goes when it passes."
             )
         return await self._report(
             agent, board, check, subject, ok=ok, text=text, cites=cites, once_key=once_key
