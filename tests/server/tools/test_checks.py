@@ -88,6 +88,14 @@ async def test_results_of_checks_are_the_servers_alone(tmp_path: Path) -> None:
         failed = await ann.fail("report_result", check="sums", ok=True)
         assert failed["error"] == "refused"
         assert "goes when it passes" in failed["message"]
+        (issue,) = (await ann.do("query", type="HOT_ISSUE"))["items"]
+        posts: list[dict[str, Any]] = [
+            {"id": issue["id"], "status": "RESOLVED"},
+            {"key": issue["key"], "status": "DELETED"},
+            {"key": issue["key"], "text": "All is well."},
+        ]
+        for given in posts:
+            assert (await ann.fail("post", **given))["error"] == "refused"
         failed = await ann.fail("post", id="E-1", text="sums passed at rev 1")
         assert failed["error"] in ("refused", "invalid")
         await ann.say("artifact_write", path="a.txt", content="x")

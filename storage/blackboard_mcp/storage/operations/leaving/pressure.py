@@ -302,7 +302,7 @@ def weigh_question(ledger: Ledger) -> None:
 
 
 def keep_off(ledger: Ledger, row: ItemRow) -> None:
-    """Checks that the item is not the server's hot issue on pressure.
+    """Checks that the item is no hot issue of the server's: on pressure, or on a check that it runs.
 
     Raises:
         Refused: it is; only the server changes it.
@@ -311,4 +311,9 @@ def keep_off(ledger: Ledger, row: ItemRow) -> None:
         raise Refused(
             f"{row.id} is kept by the server: it resolves by itself when pressure ends. Nothing was changed; "
             f'read(ids=["{row.id}"]) says who can end it, and how.'
+        )
+    if row.author == SYSTEM != ledger.agent and row.type == ItemType.HOT_ISSUE and row.key is not None:
+        raise Refused(
+            f"{row.id} is kept by the server: it resolves by itself when the check passes. Nothing was changed; "
+            "correct what it names."
         )
