@@ -181,6 +181,7 @@ def test_an_item_is_one_line_with_its_id_first(make_item: Callable[..., Item]) -
         author="bob",
         tags=("tag1", "tag2"),
         importance=4,
+        created_at=NOW - timedelta(minutes=3),
         updated_at=NOW - timedelta(minutes=3),
         edges=(Edge(17, EdgeKind.CRITIQUES, 3),),
         cites=((EdgeKind.CRITIQUES, "F-3"),),

@@ -48,6 +48,7 @@ WITHOUT: dict[str, set[str]] = {
     },
     "passes, expiry and leases take all": {
         *("working", "working_among", "going_expired", "going_done", "going_logs", "going_least", "expiring"),
+        "touched_since",
         *("next_expiry", "lapsing_boards", "duties_of_the_absent", "awaited_and_absent"),
         *("boards_waiting_over", "tasks_waiting_over", "duties_of", "runs_idle", "run_moved", "turns_repeat"),
         *(

@@ -47,6 +47,7 @@ from ..text.debates import (
 from ..text.lines import (
     ELLIPSIS,
     QUOTE,
+    ages,
     agreement_line,
     became,
     claims,
@@ -371,7 +372,7 @@ class Rendering:
         writer = item.written_by or item.author
         begun = f", begun by {item.author}" if writer != item.author else ""
         words = [f"{item.id}@{item.version}", str(item.type), f"by {writer}{begun}"]
-        words.append(relative_age(item.created_at, now))
+        words.append(ages(item, now))
         words += [f"!{item.importance}", str(item.zone), str(item.status)]
         if item.key is not None:
             words.append(f"key {item.key}")

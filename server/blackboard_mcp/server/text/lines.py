@@ -265,7 +265,7 @@ def description(item: Item, now: datetime | None = None) -> str:
     if item.trust is Trust.LOW:
         parts.append("low trust")
     if now is not None:
-        parts.append(relative_age(item.updated_at, now))
+        parts.append(ages(item, now))
     parts.append(f"!{item.importance}")
     if item.supporters:
         parts.append(f"+{len(item.supporters)}")
@@ -282,6 +282,13 @@ def description(item: Item, now: datetime | None = None) -> str:
     if (doubt := notices(item, 1)) != "":
         parts.append(doubt)
     return " ".join(parts)
+
+
+def ages(item: Item, now: datetime) -> str:
+    """Returns how old the shown version is, and a later change of the item apart: `30s`, `30s (changed 3s)`."""
+    at = (item.written_at or item.updated_at) if item.version > 1 else item.created_at
+    told, changed = relative_age(at, now), relative_age(item.updated_at, now)
+    return told if item.updated_at <= at or changed == told else f"{told} (changed {changed})"
 
 
 def stands_no_more(status: str) -> str:

@@ -21,7 +21,7 @@ ONE_LINE = 0.13
 """Part of the budget that one item may take."""
 ONE_ASKED = 0.145
 """Part of the budget for an item that the reader is asked to agree to and that is not debated."""
-URGENT = 0.5
+URGENT = 0.55
 """Part of the room that urgent sections may fill with sentences before other sections get any."""
 USUAL = {5: 96, 4: 60, 3: 40, 2: 24, 1: 16}
 """Tokens of text, by importance, that each line gets before any gets more."""
