@@ -435,6 +435,7 @@ class PostgresEngine:
             Lost: the server is away, and nothing was changed.
         """
         session, changed, results = self._writer, [False], list[tuple[_Job, Any]]()
+        failed = list[tuple[_Job, BaseException]]()
 
         def change() -> None:
             changed[0] = True
@@ -467,7 +468,10 @@ class PostgresEngine:
                 if session.wrote and results:
                     await session.roll_back()
                     return [one for one in group if not one.future.done()]
-                job.fail(translated(error, "write"))
+                if results:  # what it met may be undone yet
+                    failed.append((job, error))
+                else:
+                    job.fail(translated(error, "write"))
                 if session.wrote:
                     await session.roll_back()
                     return group[place + 1 :]
@@ -482,11 +486,13 @@ class PostgresEngine:
         elif (undone := await self._commit(session, transaction)) is not None:
             if len(results) > 1 and not isinstance(undone, _Untold):
                 # One of them broke a reference that is checked at the end: each alone shows which.
-                return [job for job, _ in results]
-            for job, _ in results:
+                return [job for job, _ in (*results, *failed)]
+            for job, _ in (*results, *failed):
                 job.fail(undone)
             return []
         self._trouble = None
+        for job, met in failed:
+            job.fail(translated(met, "write"))
         for job, outcome in results:
             job.settle(outcome)
         if changed[0]:
