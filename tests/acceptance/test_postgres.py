@@ -180,7 +180,6 @@ async def tried(client: Client) -> str | None:
     return None
 
 
-@pytest.mark.xfail(reason="a known defect: in some starts the servers do not hear of each other's rates")
 async def test_what_an_agent_wrote_on_one_server_counts_on_the_other(tmp_path: Path, store: str) -> None:
     # A minute is a twentieth of one post, so nothing comes back meanwhile.
     limits = {"posts_per_second": 0.01, "posts_burst": 100, "board_posts_burst": 10_000}

@@ -221,6 +221,9 @@ async def test_a_rule_that_names_files_is_held_by_the_server(tmp_path: Path, mod
         assert "which K-1 forbids" not in await ann.say("read")
         await bob.say("artifact_write", path="Requirements.txt", content="x")
         assert "there is Requirements.txt, which K-1 forbids" in await ann.say("read")
+        await ann.say("constraint", text="No drafts in docs.", check="absent:docs/*.tmp")
+        await bob.say("artifact_write", path="docs/a.tmp", content="x")
+        assert "there is docs/a.tmp, which K-" in await ann.say("read"), "named once"
         await ann.say("constraint", id="K-1", retire="It is no longer so.")
         assert "which K-1 forbids" not in await ann.say("read")
 

@@ -290,12 +290,12 @@ async def test_what_a_critic_decides_waits_in_sight_until_another_confirms_it(bo
 async def test_what_a_critic_decides_is_offered_to_all_who_may_confirm_it(board: Any) -> None:
     alice, bob, carol = await dispute(board)
     await bob.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
-    pending = "another owner to confirm that bob decides that F-1 falls"
-    assert f'{pending}: debate(op="confirm", id="F-1", outcome="falls")' in await carol.say("read")
+    pending = "another owner to confirm it: bob decides that F-1 falls"
+    assert f'{pending} → debate(op="confirm", id="F-1", outcome="falls")' in await carol.say("read")
     for who in (alice, bob):
         view = await who.say("read")
         assert pending in view
-        assert f"{pending}: debate" not in view
+        assert f"{pending} → debate" not in view
     told = 'debate.pending F-1 by bob: decides that it falls once another owner confirms it ("It burst.")'
     assert told in await carol.say("read", since=1)
     await carol.do("debate", op="vote", id="F-1", approve=False, reason="I saw it.")

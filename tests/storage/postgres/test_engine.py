@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import postgres_server
@@ -456,3 +457,20 @@ def _touch() -> Steps:
 
 def _count() -> Steps:
     return (yield "SELECT count(*) FROM lease", ())
+
+
+async def test_a_server_hears_the_others_whatever_it_tells_them_while_it_connects(
+    address: str, store: SqlBoardStore
+) -> None:
+    speaking = cast(PostgresEngine, store.engine)
+    for _ in range(5):
+        other = await open_postgres_store(address)
+        try:
+            hearing, heard = cast(PostgresEngine, other.engine), asyncio.Event()
+            hearing.heard = lambda words, heard=heard: heard.set()  # type: ignore[misc]
+            until_then = time.monotonic() + PATIENCE
+            while not heard.is_set() and time.monotonic() < until_then:
+                await asyncio.gather(hearing.tell("I begin"), speaking.tell("Hello"), asyncio.sleep(0))
+            assert heard.is_set()
+        finally:
+            await other.close()

@@ -190,9 +190,11 @@ class Blackboard:
 
     def limit(self, limits: Limits) -> None:
         """Applies these limits to everything that agents write and hold from now on."""
+        shared = self.quotas.shared
         self.quotas = self.following.quotas = Quotas(
             limits, owner_of=lambda agent: self._owners.get(agent, agent)
         )
+        self.quotas.shared = shared
 
     async def board_of(self, board: str | None, agent: str, *, counts: bool = True) -> str:
         """Returns the id of the board that a call is about; `None` stands for the default board.

@@ -69,16 +69,15 @@ class RuleChecks:
     async def _matching(self, board: str, glob: str, most: int) -> list[str]:
         """Returns paths of files that match a glob, the first `most`."""
         store, matches = self._board.store, file_glob(glob)
-        named: list[str] = []
-        # First where the glob says, then everywhere: case and composition do not tell paths apart.
+        # First where the glob says; then everywhere, since a folder may be spelt in another way.
         for folder in dict.fromkeys((glob.split("*", 1)[0].rpartition("/")[0], "")):
+            named: list[str] = []
             after = ""
-            while not named and (page := await store.artifacts(board, folder, after, MAX_PAGE)):
+            while len(named) < most and (page := await store.artifacts(board, folder, after, MAX_PAGE)):
                 named += [file.path for file in page if matches(file.path)]
                 after = page[-1].path
-            while 0 < len(named) < most and (page := await store.artifacts(board, folder, after, MAX_PAGE)):
-                named += [file.path for file in page if matches(file.path)]
-                after = page[-1].path
+            if named:
+                break
         return named[:most]
 
 

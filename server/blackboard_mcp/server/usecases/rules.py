@@ -303,8 +303,8 @@ def check_scope(scope: str | None) -> str | None:
             check_path(glob.replace("*", "x"))  # some file may have a path that matches
             return f"path:{glob}"
     raise InvalidInput(
-        f"'{scope[:60]}' is no scope: board, agent:NAME, key:GLOB (key:plan:**) or path:GLOB (path:src/**, * and ** "
-        "alone stand for others). Nothing was changed."
+        f"'{scope[:60]}' is no scope: board, agent:NAME, key:GLOB (key:plan:**) or path:GLOB (path:src/**; the "
+        "wildcards are * and **). Nothing was changed."
     )
 
 

@@ -148,12 +148,12 @@ def _words(standing: Standing, item: Item) -> str:
 
 
 def _pending(standing: Standing, debate: Debate, decision: Decision) -> str:
-    """Returns that a decision waits for somebody to confirm it, with the call where the reader may."""
+    """Returns a clause on a decision that another owner has to confirm, with the call if the reader may."""
     root = standing.items[debate.root]
-    said = f"another owner to confirm that {decided(decision, root.id, standing.items)}"
+    said = f"another owner to confirm it: {decided(decision, root.id, standing.items)}"
     if standing.agent in (decision.agent, root.author):
         return said
-    return f'{said}: debate(op="confirm", id="{root.id}", outcome="{decision.outcome}")'
+    return f'{said} → debate(op="confirm", id="{root.id}", outcome="{decision.outcome}")'
 
 
 def _awaited(standing: Standing, debate: Debate) -> str:

@@ -631,10 +631,16 @@ class PostgresEngine:
         """Sees that notifications come; returns whether they do."""
         if self._news is None:
             return False
-        if not self._news.is_open:
-            await self._news.open()
-            await self._news.listen(CHANNEL, lambda schema: self._hear.set())
-            await self._news.listen(WORDS, self._words)
+        # Whoever tells something meanwhile waits: the connection does one thing at a time.
+        async with self._speaking:
+            if not self._news.is_open:
+                await self._news.open()
+                try:
+                    await self._news.listen(CHANNEL, lambda schema: self._hear.set())
+                    await self._news.listen(WORDS, self._words)
+                except BaseException:
+                    self._news.drop()  # an open connection counts as one that listens
+                    raise
         return True
 
     async def tell(self, words: str) -> None:
