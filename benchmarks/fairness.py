@@ -39,7 +39,8 @@ def _text(words: int) -> str:
 
 KINDS: Final[dict[str, Call | None]] = {
     "quiet": None,
-    "views": lambda: ("read", {}),
+    # Each with another budget: equal views of an unchanged board are kept, and cost next to nothing.
+    "views": lambda: ("read", {"budget": 1_500 + next(numbers) % 500}),
     "huge views": lambda: ("read", {"budget": 200_000}),
     "queries": lambda: ("query", {"text": "shard measure7", "limit": 100}),
     "archive": lambda: ("query_archive", {"text": "shard measure7 of", "limit": 50}),

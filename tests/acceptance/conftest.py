@@ -32,15 +32,20 @@ def served(data: Path, start: Start) -> Serving:
 def start() -> Iterator[Start]:
     """Starts servers over HTTP on a data folder, with further options, that end with the module.
 
-    What one says on standard error is added to `said`, where it is given.
+    What one says on standard error is added to `said`, where it is given; `script` runs in the command's place.
     """
     with ExitStack() as stack:
-        yield lambda data, *options, said=None: stack.enter_context(running(data, *options, said=said))
+        yield lambda data, *options, **more: stack.enter_context(running(data, *options, **more))
 
 
 @contextmanager
-def running(data: Path, *options: str, said: list[str] | None = None) -> Iterator[Serving]:
+def running(
+    data: Path, *options: str, said: list[str] | None = None, script: Path | None = None
+) -> Iterator[Serving]:
+    """Runs the command's server, or that of a script with the same options."""
     words = command("serve", "--transport", "http", "--port", "0", "--data", str(data), *options)
+    if script is not None:
+        words = [words[0], str(script), *words[3:]]
     process = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
     )

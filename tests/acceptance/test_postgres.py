@@ -128,6 +128,8 @@ async def test_a_killed_server_loses_nothing_and_the_other_goes_on(tmp_path: Pat
                 task = asyncio.create_task(posting(one.url, turn))
                 await asyncio.to_thread(until, lambda enough=enough: len(acknowledged) >= enough)
                 os.kill(one.pid, signal.SIGKILL)
+                # It would look for its server for half a minute, and may find another one at that address.
+                task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
             await call(bob, "post", text=f"bob goes on {turn}", type="LOG")
         found = await call(bob, "read", ids=acknowledged[:20], budget=20_000)
