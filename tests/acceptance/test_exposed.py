@@ -8,7 +8,6 @@ import itertools
 import json
 import logging
 import os
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -33,6 +32,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from patience import PATIENCE
+from ports import free_port
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 Start = Callable[..., Serving]
@@ -50,11 +50,6 @@ async def issue(data: Path, agent: str, seconds: float = 3_600) -> str:
     async with compose.credentials(Settings(data=data)) as store:
         await store.add_token(made)
     return text
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class Pki:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
 """Settings for tests that lose no power."""
@@ -209,13 +209,6 @@ DO $$ DECLARE t regclass; BEGIN
     END LOOP;
 END $$
 """
-
-
-def free_port() -> int:
-    """Returns a port of loopback on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _children(parent: int) -> list[int]:

@@ -7,7 +7,6 @@ import gc
 import os
 import random
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from blackboard_mcp.protocols.wire import WireEvent
 from blackboard_mcp.server.board import Board, BoardClient
 from blackboard_mcp.server.demo.process import command, environment
 from patience import PATIENCE
+from ports import free_port
 from profiles import NIGHTLY
 
 EVENTS = 10_000 if NIGHTLY else 1_000
@@ -216,13 +216,6 @@ async def test_I20_a_killed_program_gets_every_event_again_or_once(tmp_path: Pat
     lines = [int(line) for line in done.read_text().splitlines()]
     assert list(dict.fromkeys(lines)) == wanted
     assert len(lines) - len(wanted) <= 5
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])

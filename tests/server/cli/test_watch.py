@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from blackboard_mcp.server.cli.sentences import _SAID, sentence
 from blackboard_mcp.server.demo.process import environment
 from commands import PROGRAM, refused, said, serving, token
 from patience import PATIENCE
+from ports import free_port
 
 NOW = ("watch", "--since", "0", "--seconds", "0")
 
@@ -174,8 +174,7 @@ def test_a_server_that_goes_away_is_waited_for_and_nothing_is_missed(
     tmp_path: Path, end: signal.Signals, words: tuple[str, ...]
 ) -> None:
     asyncio.run(furnish(tmp_path))
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     given = {"BLACKBOARD_TOKEN": token(tmp_path, "--agent", "eve", "--role", "observer")}
     with serving(tmp_path, port) as (url, process):
         given["BLACKBOARD_URL"] = url

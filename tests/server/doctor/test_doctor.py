@@ -31,6 +31,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import draft
 from click.testing import CliRunner
 from patience import PATIENCE, until
+from ports import free_port
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc of Linux")
 
@@ -520,7 +521,7 @@ def test_what_waits_for_long_for_the_index_is_found_and_brought_there(data: Path
 @contextmanager
 def listening(answer: bytes | None) -> Iterator[int]:
     """Somebody on a port who gives everybody that answer, or none."""
-    server = socket.create_server(("127.0.0.1", 0))
+    server = socket.create_server(("127.0.0.1", free_port()))
     done = threading.Event()
 
     def serve() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from injecting import Poster, Server, health, tool, wires
 from patience import PATIENCE, until
+from ports import free_port
 from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tmpfs and prlimit are of Linux")
@@ -228,8 +228,7 @@ def test_a_backup_or_an_export_without_room_says_so_and_leaves_nothing(disk: Pat
 
 def test_a_log_without_room_changes_nothing_for_anybody(disk: Path, tmp_path: Path) -> None:
     fill(disk)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     words = wires.command(
         "serve", "--transport", "http", "--port", str(port), "--data", str(tmp_path / "data")
     )

@@ -26,6 +26,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import ResourceUpdated
 from patience import PATIENCE
+from ports import free_port
 
 ROOT = Path(__file__).parents[3]
 LEGACY, MODERN = "legacy", "2026-07-28"
@@ -203,8 +204,7 @@ async def test_a_refusal_over_http_becomes_an_error_for_the_client() -> None:
 
 async def test_without_a_server_the_client_learns_what_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "CONNECT_SECONDS", 0.2)
-    async with serving() as (_, url):
-        pass
+    url = f"http://127.0.0.1:{free_port()}"
     async with relaying(url, agent="rel") as wire:
         wire.modern(1, "tools/list")
         error = (await wire.receive())["error"]
@@ -213,9 +213,8 @@ async def test_without_a_server_the_client_learns_what_to_start(monkeypatch: pyt
 
 
 async def test_a_client_that_is_faster_than_its_server_waits_for_it() -> None:
-    async with serving() as (_, url):
-        port = int(url.rpartition(":")[2])
-    async with relaying(url, agent="rel") as wire:
+    port = free_port()
+    async with relaying(f"http://127.0.0.1:{port}", agent="rel") as wire:
         wire.modern(1, "server/discover")
         async with serving(port):
             assert "result" in await wire.receive()

@@ -27,6 +27,7 @@ from cutting_proxy import Proxy, proxy
 from injecting import Server, tool
 from moved_clock import Clock, needs_faketime
 from patience import PATIENCE
+from ports import free_port
 from small_disk import fill, small_disk
 
 FAST = postgres_server.FAST
@@ -175,7 +176,7 @@ async def test_a_commit_whose_answer_never_comes_is_found_to_have_been_made(
 async def test_a_running_server_goes_on_with_a_promoted_standby_in_a_new_epoch() -> None:
     first = await asyncio.to_thread(postgres_server.Server)
     second: postgres_server.Server | None = None
-    port = postgres_server.free_port()
+    port = free_port()
     address = f"postgresql://blackboard@127.0.0.1:{first.port},127.0.0.1:{port}/postgres"
     try:
         store = await open_postgres_store(f"{address}?target_session_attrs=read-write")
@@ -267,7 +268,7 @@ async def pooler(server: postgres_server.Server) -> AsyncIterator[int]:
     program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
     if program is None:
         pytest.skip("PgBouncer is not installed")
-    port = postgres_server.free_port()
+    port = free_port()
     file = server.folder / "pgbouncer.ini"
     file.write_text(
         f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"

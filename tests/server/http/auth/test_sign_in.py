@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from patience import PATIENCE
+from ports import free_port
 from pydantic import AnyUrl
 from starlette.responses import Response
 
@@ -84,8 +84,7 @@ async def board(served_issuer: Any, tmp_path_factory: pytest.TempPathFactory) ->
 
 @asynccontextmanager
 async def serving(issuer: Any, folder: Path) -> AsyncIterator[Board]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     oauth = oauth_settings({"issuer": issuer.url, "resource": f"{url}/mcp"}, "oauth")
     settings = Settings(data=folder, synchronous="NORMAL", oauth=oauth, embedder="none")
