@@ -40,6 +40,10 @@ class ConstraintAnswer(_Wire):
     rules: list[WireRule]
     proposals: list[WireProposal]
     written: list[str] = Field(default=[], description="what this call made, proposed or retired")
+    more: int = Field(default=0, description="sentences of the message that were too many to be proposed")
+    more_from: str | None = Field(
+        default=None, description="the first of them: send the message from there on"
+    )
     seq: int
 
 
@@ -76,6 +80,9 @@ class IntakeAnswer(_Wire):
     issues: list[str]
     repeated: int = Field(description="lines that were handed over before")
     masked: int = Field(description="secrets that were taken out")
+    unproposed: int = Field(
+        default=0, description="sentences that read like rules, too many in their message"
+    )
     seq: int
 
 

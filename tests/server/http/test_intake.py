@@ -105,6 +105,16 @@ async def test_lines_become_items_proposals_and_hot_issues_of_the_agent(site: Op
         assert (await there.hand_over(own))["issues"] == []
 
 
+async def test_rules_too_many_for_one_message_are_counted(site: Open) -> None:
+    async with site() as there:
+        await there.boards.join("alice")
+        text = " ".join(f"Never use port {n}." for n in range(13))
+        told = await there.hand_over(
+            {**MESSAGE, "text": text}, {**MESSAGE, "id": "m2", "text": "Never use port 13."}
+        )
+        assert (len(told["proposed"]), told["unproposed"]) == (11, 3)
+
+
 async def test_lines_handed_over_again_add_nothing(site: Open) -> None:
     async with site() as there:
         alice = await there.boards.join("alice")
@@ -173,7 +183,7 @@ async def test_secrets_are_masked_or_refused_and_never_repeated(site: Open) -> N
         (json.dumps({**MESSAGE, "tool": "x"}), "tool goes with kind call and result"),
         (json.dumps({**FAILED, "ok": None}), "ok (true or false) goes with kind result"),
         (json.dumps({**CALL, "subject": "x"}), "subject goes with kind result"),
-        (json.dumps({"hook_event_name": "Stop"}), "UserPromptSubmit or PostToolUse"),
+        (json.dumps({"hook_event_name": "Stop"}), "PostToolUseFailure or AfterTool"),
         (b"\xff\xfe", "not UTF-8"),
     ],
 )
@@ -196,6 +206,101 @@ async def test_what_hooks_report_is_a_line(site: Open) -> None:
         assert texts == ["user: From now on use tabs.", 'calls Bash: {"command": "ls"}']
         assert len(told["proposed"]) == 1
         assert (await there.hand_over(prompt))["repeated"] == 1
+
+
+USED = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_use_id": "t1"}
+BASH = {"stdout": "2 passed", "stderr": "", "interrupted": False, "isImage": False}
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"tool_response": BASH}, "Bash ok for pytest -q: 2 passed"),
+        ({"tool_response": {**BASH, "stderr": "a warning"}}, "Bash ok for pytest -q: 2 passed\na warning"),
+        ({"tool_response": {**BASH, "stdout": ""}}, "Bash ok for pytest -q: (no output)"),
+        ({"tool_response": "2 passed"}, "Bash ok for pytest -q: 2 passed"),
+        ({"tool_response": [{"type": "text", "text": "a"}, "b", {"type": "image", "data": "00"}]},
+         "Bash ok for pytest -q: a\nb\n[image]"),
+        ({"tool_response": {"content": [{"type": "text", "text": "a"}]}}, "Bash ok for pytest -q: a"),
+        ({"tool_response": {"filePath": "x", "success": True}},
+         'Bash ok for pytest -q: {"filePath": "x", "success": true}'),
+        ({"tool_response": {"success": False}}, 'Bash failed for pytest -q: {"success": false}'),
+        ({"tool_response": {"is_error": True, "content": "no"}}, "Bash failed for pytest -q: no"),
+        ({"tool_response": {**BASH, "exit_code": 2}}, "Bash failed for pytest -q: 2 passed"),
+        ({"tool_response": [{"type": "text", "text": "no", "isError": True}]}, "Bash failed for pytest -q: no"),
+        ({"tool_response": "<tool_use_error>no</tool_use_error>"},
+         "Bash failed for pytest -q: <tool_use_error>no</tool_use_error>"),
+        ({"hook_event_name": "PostToolUseFailure", "error": "Exit code 1\n2 failed", "is_interrupt": False},
+         "Bash failed for pytest -q: Exit code 1\n2 failed"),
+        ({"hook_event_name": "AfterTool", "tool_response": {"llmContent": "no", "error": {"message": "gone"}}},
+         'Bash failed for pytest -q: {"message": "gone"}\nno'),
+        ({"tool_response": "a\0b\ud800"}, "Bash ok for pytest -q: a\ufffdb?"),
+    ],
+)  # fmt: skip
+async def test_what_a_tool_gave_is_a_result(site: Open, said: Any, text: str) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        told = await there.hand_over({**USED, "tool_input": {"command": "pytest -q"}, **said})
+        (item,) = [await alice.item(id_) for id_ in told["items"]]
+        assert item["text"] == f'{text}\ncalled with {{"command": "pytest -q"}}'
+        assert (item["type"], item["author"]) == ("LOG", "ben")
+        assert len(told["issues"]) == ("failed" in text.split()[1])
+
+
+async def test_a_failing_tool_is_a_hot_issue_until_it_passes_for_the_same(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        long = f"pytest {'x' * 300}"
+        failed = {
+            **USED,
+            "hook_event_name": "PostToolUseFailure",
+            "error": "Exit code 1",
+            "tool_input": {"command": f"{long}a"},
+        }
+        told = await there.hand_over(failed)
+        (issue,) = [await alice.item(id_) for id_ in told["issues"]]
+        assert (issue["type"], issue["status"]) == ("HOT_ISSUE", "ACTIVE")
+        passed = {**USED, "tool_response": BASH}
+        other = await there.hand_over({**passed, "tool_use_id": "t2", "tool_input": {"command": f"{long}b"}})
+        assert other["issues"] == [], "another command of the same beginning"
+        # An interrupted call neither passed nor failed.
+        for n, said in enumerate(
+            ({**failed, "is_interrupt": True}, {**passed, "tool_response": {"interrupted": True}})
+        ):
+            stopped = await there.hand_over({**said, "tool_use_id": f"i{n}"})
+            assert stopped["issues"] == []
+            assert (await alice.item(stopped["items"][0]))["text"].startswith("calls Bash: ")
+        same = {**passed, "tool_use_id": "t3", "tool_input": failed["tool_input"]}
+        assert (await there.hand_over(same))["issues"] == told["issues"]
+        assert (await alice.item(issue["id"]))["status"] == "RESOLVED"
+
+
+@pytest.mark.parametrize("place", range(2_990, 3_010, 3))
+async def test_what_a_tool_gave_is_bounded_and_secrets_are_found_before_it_is_cut(
+    site: Open, place: int
+) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        output = f"{'o' * place} {KEY} {'p' * 300_000} {KEY} the end"
+        asked = {"command": f"echo {'i' * (place - 2_815)} {KEY} {'j' * 200_000}"}
+        told = await there.hand_over({**USED, "tool_input": asked, "tool_response": {"stdout": output}})
+        text = (await alice.item(told["items"][0]))["text"]
+        assert told["masked"] == 4, "twice in the output, in the input and in the subject"
+        assert KEY[:8] not in text
+        assert "[secret] the end\ncalled with" in text
+        assert len(text) < 8_500
+
+
+async def test_a_long_prompt_of_a_hook_is_bounded(site: Open) -> None:
+    async with site() as there:
+        await there.boards.join("alice")
+        prompt = {
+            "hook_event_name": "UserPromptSubmit",
+            "session_id": "s",
+            "prompt": f"Never push. {'x ' * 30_000}",
+        }
+        told = await there.hand_over(prompt)
+        assert (len(told["items"]), len(told["proposed"])) == (1, 1)
 
 
 async def test_only_those_who_may_post_hand_over_and_only_as_themselves(site: Open) -> None:

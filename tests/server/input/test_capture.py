@@ -9,7 +9,7 @@ import matching
 import pytest
 from blackboard_mcp.protocols.rules import Strength
 from blackboard_mcp.server.input import capture
-from blackboard_mcp.server.input.capture import MOST, candidates, judged, sentences
+from blackboard_mcp.server.input.capture import candidates, judged, sentences
 from counting import PROPORTION, growth, lines_of
 
 SENTENCES = Path(__file__).parents[3] / "benchmarks" / "capture_sentences.tsv"
@@ -24,9 +24,10 @@ def test_most_proposals_are_rules_and_most_rules_are_proposed() -> None:
     assert right / sum(rule for rule, _ in found) >= 0.85
 
 
-def test_what_nobody_tuned_for_is_found_as_well() -> None:
+@pytest.mark.parametrize("part", ["held out", "held out later"])
+def test_what_nobody_tuned_for_is_found_as_well(part: str) -> None:
     rows = [line.split("\t") for line in SENTENCES.read_text("utf-8").splitlines()]
-    found = [(label == "rule", judged(text) is not None) for part, label, text in rows if part == "held out"]
+    found = [(label == "rule", judged(text) is not None) for of, label, text in rows if of == part]
     right = sum(rule and proposed for rule, proposed in found)
     assert right / sum(proposed for _, proposed in found) >= 0.9
     assert right / sum(rule for rule, _ in found) >= 0.85
@@ -44,6 +45,12 @@ def test_what_nobody_tuned_for_is_found_as_well() -> None:
         "I don't want any new dependencies.",
         "You are not to touch the database.",
         "Production is read-only for us.",
+        "No emojis.",
+        "Absolutely no force pushes.",
+        "\u201cNever push to main.\u201d",
+        "The rule is: \u201cNo new dependencies.\u201d",
+        "Fix it, and from now on run the tests first.",
+        "Refactor it, but don\u2019t change the API.",
     ],
 )
 def test_rules_in_their_usual_words_are_proposed(text: str) -> None:
@@ -58,6 +65,10 @@ def test_rules_in_their_usual_words_are_proposed(text: str) -> None:
         "You can't be serious.",
         "Every second run fails.",
         "It is late.",
+        "Nobody likes tabs.",
+        "No tests failed.",
+        "\u201cNever again,\u201d she said.",
+        "I tried it, and never got it to work.",
     ],
 )
 def test_what_only_sounds_like_one_is_not(text: str) -> None:
@@ -93,10 +104,10 @@ def test_code_and_quotations_hold_no_rules() -> None:
     assert candidates("```\nNever do this.\n```\n> Always do that.\n~~~\nNever end.") == ()
 
 
-def test_a_message_gives_each_sentence_once_and_only_so_many() -> None:
+def test_a_message_gives_each_sentence_once() -> None:
     assert len(candidates("Never stop. NEVER STOP. Never stop.")) == 1
     many = candidates(" ".join(f"Never use port {n}." for n in range(50)))
-    assert [one.text for one in many] == [f"Never use port {n}." for n in range(MOST)]
+    assert [one.text for one in many] == [f"Never use port {n}." for n in range(50)]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,21 @@ async def test_a_message_is_captured_as_proposals_alone(board: Any, mode: str) -
 
 
 @both
+async def test_a_message_with_many_rules_says_how_many_were_too_many_and_where(board: Any, mode: str) -> None:
+    ben = await board.join("ben")
+    said = [f"Never use port {n}." for n in range(12)]
+    told = await ben.do("constraint", message=" ".join(said))
+    assert (len(told["written"]), told["more"], told["more_from"]) == (10, 2, said[10])
+    rest = await ben.do("constraint", message=" ".join(said[10:]))
+    assert (len(rest["written"]), rest["more"], rest["more_from"]) == (2, 0, None)
+    text = await ben.say("constraint", message=" ".join(f"Never use host {n}." for n in range(13)))
+    assert (
+        "too many for one call: 3 more of the message read like rules; call constraint(message=…) with the message "
+        "from here on: Never use host 10.\n"
+    ) in text
+
+
+@both
 async def test_a_changed_proposal_is_not_confirmed_under_its_old_version(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     fields = {"type": "PLAN", "tags": ["proposed-rule"], "key": "rule:mine"}

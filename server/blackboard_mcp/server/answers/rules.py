@@ -20,9 +20,15 @@ def ruled_lines(done: Ruled, *, proposed: bool = False) -> list[str]:
         ended = [id_ for id_ in made if id_ not in in_force]
         lines += [f"in force: {', '.join(in_force)}"] if in_force else []
         lines += [f"retired: {', '.join(ended)}"] if ended else []
-    if proposed and not done.written:
+    if proposed and not done.written and not done.left:
         lines.append(
             'no sentence of the message reads like a new rule; constraint(text="…") takes your own words'
+        )
+    if done.left:
+        lines += labelled(
+            f"too many for one call: {len(done.left)} more of the message read like rules; call "
+            "constraint(message=…) with the message from here on",
+            done.left[0],
         )
     if not book.rules:
         lines.append('no rules; constraint(text="…") proposes one, or makes one if you are a steward')

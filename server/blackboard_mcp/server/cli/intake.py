@@ -27,8 +27,8 @@ def intake(**given: Any) -> None:
     """Hand over what happened in an agent's client: lines of JSON, read from standard input.
 
     A line has id, kind (message, call or result), text, and thread; calls and results have tool, results ok and
-    subject. What hooks of Claude Code send for UserPromptSubmit and PostToolUse is a line, too. A line that was handed
-    over before adds nothing.
+    subject. What hooks of Claude Code send for UserPromptSubmit, PostToolUse and PostToolUseFailure is a line, too, and
+    what hooks of Gemini CLI send for BeforeAgent and AfterTool. A line that was handed over before adds nothing.
     """
     target = target_of(given)
     document = sys.stdin.read(_MOST + 1)

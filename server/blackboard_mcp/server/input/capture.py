@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.values import dataclass
 
 MAX_MESSAGE: Final = 20_000
 MOST: Final = 10
-"""Most candidates of one message."""
+"""Most proposals of one message."""
 _LEAST_WORDS: Final = 2
 _QUOTES: Final = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"'})
 _FENCED: Final = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -26,8 +26,8 @@ _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)]|\[[ xX]?\])\s+")
 _POLITE: Final = re.compile(
     r"(?:(?:and|also|oh|ok|okay|but|so|then|finally|lastly|first|second|third|again|remember|note"
     r"|important|rule|reminder"
-    r"|fyi|btw|by the way|one more thing|ps|p\.s\.|hey|hi|thanks|thank you|all|everyone|team|agents"
-    r"|both of you"
+    r"|fyi|btw|by the way|one more thing|ps|p\.s\.|hey|hi|thanks|thank you"
+    r"|(?:all agents|all of you|all|everyone|team|agents)(?=[,:!]|\s+please\b)|both of you"
     r"|you two|@[\w.-]+|whatever you do|just|simply|definitely|absolutely|strictly"
     r"|(?:better|i'd say) (?=not\b))[,:!]?\s+(?:that\s+|to\s+)?)+",
     re.IGNORECASE,
@@ -56,20 +56,80 @@ _CONDITION: Final = re.compile(
     re.IGNORECASE,
 )
 _NO: Final = re.compile(
-    r"(?:never|don't|dont|do not|no more|avoid|stop|refrain from|not a single|nobody|no one|no agent"
-    r"|neither|nothing"
+    r"(?:never|don't|dont|do not|no more|avoid|stop|refrain from|not a single|no agent"
+    r"|neither"
     r"|must not|mustn't|shall not|may not|no\s+(?:\w+\s+){0,4}(?:without|before|after|in|on|to|until"
     r"|unless|during|from|at"
     r"|allowed|please|for|longer|over|above|outside|with))\b",
     re.IGNORECASE,
 )
+_NOUNS: Final = re.compile(r"(?:no|zero|not one)\s+(?:[\w'`./-]+[ ]){0,4}[\w'`./*-]+[.!]*$", re.IGNORECASE)
+"""What must not be, without any verb: "No emojis."."""
+_REPORTED: Final = re.compile(
+    r"(?:no|zero|not one)\s+(?:(?:\w+\s+){0,2}?(?:luck|surprises?|answers?|repl(?:y|ies)|responses?|news"
+    r"|progress|signs?|traces?|results?|clues?|hits|matches|difference|effect|success|complaints?|objections?"
+    r"|questions?|errors?|failures?|chance|change|commits since)\b"
+    r"|(?:(?!\b(?:without|before|after|until|unless|that|which|where|when|if)\b).)*"
+    r"\b(?:\w+(?<!ne)ed|yet|so far|since|left|found|seen|there|available|was|were|is|are|has|have)\b)",
+    re.IGNORECASE,
+)
+"""What is told to have come to nothing, in the words of a prohibition: "No tests failed."."""
+_NOBODY: Final = re.compile(
+    r"(?:nobody|no one|nothing)\s+"
+    r"(?:(?:except|but|else|other than|outside|from|in|on|of|ever)\s+(?:[\w@-]+\s+){0,3}?)?"
+    r"(?:may|must|should|shall|can|gets?|is to|is allowed|without"
+    r"|(?!(?:is|was|has|does|likes|loves|hates|wants|needs|knows|thinks|believes|understands|remembers|cares"
+    r"|minds|agrees|sees|says|seems|looks|works|helps|fails|happens|matters|comes|makes|this|always|sometimes"
+    r"|perhaps)\b)\w\w+s)\b"
+    r"(?!.*\b(?:any ?more|i think|it seems|apparently|yet|so far)\b)",
+    re.IGNORECASE,
+)
+"""What nobody does, as a rule: not what nobody likes, knows, or has done."""
+_WITHOUT_VERB: Final = re.compile(
+    r"\w+ only (?:in|for|on|when|where|with)\b|(?:\w+\s+){1,2}first(?:,|[.!]*$)"
+    r"|(?:all|every|each|one)\s+(?:[\w.-]+\s+){1,3}(?:as|in|per|with|under|via)\b"
+    r"|(?:\w+\s+){0,3}\w+, no (?:\w+ ){0,2}\w+[.!]*$",
+    re.IGNORECASE,
+)
+"""Rules in a few nouns: "All dates as ISO 8601.", "Two spaces, no tabs."."""
+_HABIT: Final = re.compile(
+    r"(?:(?!(?:you|i|we|he|she|it|they|that|this|nobody|was|were|had|did|\w+ed)\b)[\w'`./-]+\s+){1,5}"
+    r"(?:never|always)\s+(?!(?:fail|break|crash|hang|work|time|get|need|take|happen|seem|look)s?\b|\w+ed\b)\w+"
+    r"|without \w+ing\b|\w+ (?:it|this|that|them|the|your|our)\b.{0,120}\bwithout \w+ing\b",
+    re.IGNORECASE,
+)
+"""What things never or always do, and what is to be done without something."""
+_FINITE: Final = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|do|does|did|can|could|will|would|seems?|looks?|works?|fails?"
+    r"|pass(?:es)?|nothing|nobody|i|we|he|she|they|it|\w+ed)\b",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(
+    r"\"[^\"]{0,300}\"\s+(?:(?:he|she|they|it|i|we)\b|(?:\w+\s+){0,2}(?:said|says|wrote|writes|asked)\b)",
+    re.IGNORECASE,
+)
+"""What somebody said, with the speaker after it."""
+_STATED: Final = re.compile(
+    r".{0,80}\b(?:rules?|polic(?:y|ies)|guidelines?|conventions?|requirements?|instructions?|words|agreed)\b"
+    r"[^:\"]{0,40}:?\s*(?=\")",
+    re.IGNORECASE,
+)
+"""What says that the quotation after it is a rule."""
+_CLAUSE: Final = re.compile(
+    r"[,;]?\s+(?:but|and|so|then)\s+(?:(?:while|when|if|before|after)\b[^,;]{1,60}?\s)?"
+    rf"(?=(?:{_LASTING}|never|don't|dont|do not|always|only|without|no)\b)|[,;]\s+but\s+",
+    re.IGNORECASE,
+)
+"""Where a rule follows what is to be done once: "Fix it, and from now on …", "Refactor it, but don't …"."""
+_TELLS: Final = re.compile(r"(?:i|we|he|she|they|it|that|this|there|the|my)\b", re.IGNORECASE)
+"""How a sentence begins that tells something rather than asks for it."""
 _CLEAR: Final = re.compile(
     r"(?:hands off|not (?:more|less|fewer) than|make it a habit|better not|not\b|no (?:\w+ ){0,3}access\b"
     r"|be (?:brief|short|polite|concise|careful|precise|consistent|explicit|honest|specific|kind)\b"
     r"|it(?:'s| is) (?:(?:important|essential) (?:that|to)|forbidden|prohibited|not (?:ok|okay|allowed))\b"
     r"|(?:you|we)(?:'re| are) not to\b|you(?:'d| had) better|you (?:cannot|can't) (?!be\b|see\b|miss\b)"
     r"|you may (?:use|only|write|change)\b|i(?:'d| would) rather (?:you|we)\b"
-    r"|(?:i|we) (?:don't|do not) want (?:you|any|new|more|to see)\b"
+    r"|(?:i|we) (?:don't|do not|never) want (?:you|any|new|more|to see)\b"
     r"|let(?:'s| us) (?:not|never|always|only|avoid|stick|keep)\b"
     r"|(?:every|each|all|any|anything|everyone|everybody|whoever)\b.{0,60}?\b(?:gets? (?:an?|its|one|two|their)"
     r"|belongs? (?:in|to|under)|go(?:es)? (?:through|into|to|under)|lives? in|signs?|fix(?:es)?)\b"
@@ -134,7 +194,7 @@ _ONE_TIME: Final = re.compile(
     r"(?:look|wait|see|listen|imagine|guess|suppose|let me|let's|thank|thanks|sorry|welcome|hello|good"
     r"|great|nice|never"
     r" ?mind|no (?:problem|worries|rush|idea|need|doubt|thanks|way|hurry)|don't (?:worry|bother"
-    r"|get me wrong|know|think"
+    r"|get me wrong|ask me|know|think"
     r"|see|mind|remember)|do not (?:worry|know)|stop by|only if you|only (?:the|one|two|three|a"
     r"|then)\b.* (?:is|are|was"
     r"|were|has|have|failed|passed|left)|nothing (?:is|was|has|happened|new|else|changed|to)"
@@ -190,14 +250,12 @@ class Candidate:
 
 
 def candidates(message: str) -> tuple[Candidate, ...]:
-    """Returns the sentences of a message that may be rules, each once, in order, at most `MOST`."""
+    """Returns the sentences of a message that may be rules, each once, in order."""
     found: dict[str, Candidate] = {}
     for sentence in sentences(message[:MAX_MESSAGE]):
         strength = judged(sentence)
         if strength is not None and len(sentence) <= MAX_RULE:
             found.setdefault(sentence.casefold(), Candidate(sentence, strength))
-            if len(found) == MOST:
-                break
     return tuple(found.values())
 
 
@@ -221,8 +279,19 @@ def _split(line: str) -> list[str]:
 
 
 def judged(sentence: str) -> Strength | None:
-    """Returns the strength of a sentence that may be a rule; `None` for any other."""
+    """Returns the strength of a sentence that may be a rule, or holds one; `None` for any other."""
     words = " ".join(sentence.translate(_QUOTES).split())
+    if _QUOTED.match(words):
+        return None
+    stated = _STATED.match(words)
+    words = words[stated.end() :] if stated else words
+    words = words.strip("\"'") if words.startswith(('"', "'")) else words
+    found = _strength(words)
+    clause = None if found or _TELLS.match(words) else _CLAUSE.search(words)
+    return _strength(words[clause.end() :]) if clause else found
+
+
+def _strength(words: str) -> Strength | None:
     asks = words.rstrip("\"')").endswith("?")
     words = _POLITE.sub("", words, count=1) if _POLITE.match(words) else words
     polite = _PLEASE.match(words)
@@ -252,8 +321,12 @@ def _meant(words: str, *, lasting: bool, conditional: bool) -> bool:
     ours = _OURS.match(words)
     if _CLEAR.search(words) or (ours and ours[1].lower() in _VERBS.split()):
         return True
-    if not words or _ONE_TIME.match(words):
+    if not words or _ONE_TIME.match(words) or _REPORTED.match(words):
         return False
+    if _NOBODY.match(words) or _NOUNS.match(words):
+        return True
+    if _HABIT.match(words) or (_WITHOUT_VERB.match(words) and not _FINITE.search(words)):
+        return True
     if _NO.match(words) or _ALWAYS.match(words):
         return True
     if _GUESS.search(words):

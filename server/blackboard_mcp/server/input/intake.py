@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from pydantic import BaseModel, ConfigDict, Field
 
 from .arguments import Arguments, refuse_monsters
+from .hooks import fields_of
 from .posts import check_text
 
 MAX_LINES: Final = 200
 """Most lines in one hand-over."""
 MAX_LINE_TEXT: Final = 20_000
-_HOOKED: Final = 2_000
+_REPORTED: Final = 4_000_000
+_INPUT: Final = 2_000
 """Most characters that are kept of the input of a tool that a hook reports."""
+_OUTPUT: Final = 6_000
+"""Most characters that are kept of what such a tool gave."""
+_SUBJECT: Final = 200
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -32,10 +37,34 @@ class Line(BaseModel):
     thread: Name | None = None
     tool: Name | None = None
     ok: bool | None = None
-    subject: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    subject: Annotated[str, Field(min_length=1, max_length=_SUBJECT)] | None = None
+
+    def kept(self) -> Line:
+        """Returns the line as it is kept."""
+        return self
+
+
+class HookLine(Line):
+    """What a hook reports, whole, so that secrets in it are found before it is cut. `input` goes with a result."""
+
+    text: Annotated[str, Field(min_length=1, max_length=_REPORTED)]
+    subject: Annotated[str, Field(min_length=1, max_length=_REPORTED)] | None = None
+    input: Annotated[str, Field(max_length=_REPORTED)] | None = None
+
+    def kept(self) -> Line:
+        """Returns the line with the middle of long texts left out."""
+        most = {"message": MAX_LINE_TEXT - 100, "call": _INPUT, "result": _OUTPUT}[self.kind]
+        subject = self.subject
+        if subject is not None and len(subject) > _SUBJECT:  # two of the same beginning stay two
+            subject = f"{subject[: _SUBJECT - 10]}…#{hashlib.sha256(subject.encode()).hexdigest()[:8]}"
+        asked = None if self.input is None else _shortened(self.input, _INPUT)
+        return self.model_copy(
+            update={"text": _shortened(self.text, most), "subject": subject, "input": asked}
+        )
 
 
 _ARGUMENTS: Final = Arguments("a line", Line)
+_REPORT: Final = Arguments("a line", HookLine)
 
 
 def lines_of(document: str) -> list[Line]:
@@ -65,8 +94,11 @@ def _line(place: int, text: str) -> Line:
             line=place,
         )
     try:
-        refuse_monsters("a line", raw)
-        line = Line(**_ARGUMENTS.check(_of_hook(raw) if "hook_event_name" in raw else raw))
+        if "hook_event_name" in raw:
+            line: Line = HookLine(**_REPORT.check(fields_of(raw)))
+        else:
+            refuse_monsters("a line", raw)
+            line = Line(**_ARGUMENTS.check(raw))
         _check(line)
     except InvalidInput as error:
         raise InvalidInput(f"Line {place}: {error.message}", line=place, **error.facts) from None
@@ -86,26 +118,9 @@ def _check(line: Line) -> None:
         raise InvalidInput("subject goes with kind result: what the tool was run on. Nothing was changed.")
 
 
-def _of_hook(said: dict[str, Any]) -> dict[str, Any]:
-    """Returns the line for what a hook of Claude Code reports.
-
-    Raises:
-        InvalidInput: it is another event.
-    """
-    event, thread = said["hook_event_name"], str(said.get("session_id") or "hooks")[:100]
-    if event == "UserPromptSubmit":
-        text = str(said.get("prompt") or "")
-        return {"id": _named(thread, text), "kind": "message", "text": text, "thread": thread}
-    if event == "PostToolUse":
-        text = json.dumps(said.get("tool_input"), ensure_ascii=False)[:_HOOKED]
-        tool = str(said.get("tool_name") or "tool")[:100]
-        id_ = str(said.get("tool_use_id") or _named(thread, tool, text))[:100]
-        return {"id": id_, "kind": "call", "text": text, "tool": tool, "thread": thread}
-    raise InvalidInput(
-        "hook_event_name is UserPromptSubmit or PostToolUse; hand over anything else as id, kind, text. Nothing was "
-        "changed."
-    )
-
-
-def _named(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+def _shortened(text: str, most: int) -> str:
+    """Returns a text with its middle left out if it is long: errors stand at the end, causes at the beginning."""
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    return f"{text[: most // 2]} […{left_out} characters left out…] {text[-(most - most // 2) :]}"

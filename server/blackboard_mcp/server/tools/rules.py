@@ -139,5 +139,7 @@ def _wire(done: Ruled) -> BaseModel:
             for one in done.proposals
         ],
         written=list(done.written),
+        more=len(done.left),
+        more_from=done.left[0] if done.left else None,
         seq=done.seq,
     )

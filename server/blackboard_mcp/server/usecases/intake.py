@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
+from dataclasses import dataclass as mutable
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -18,7 +19,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, Conflict
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.capture import MAX_MESSAGE
-from ..input.intake import Line
+from ..input.intake import HookLine, Line
 from ..input.posts import PostFields, check_agent, digest
 from ..input.secrets import Secrets
 from .blackboard import Blackboard
@@ -36,7 +37,8 @@ _ISSUE: Final = 300
 class HandedOver:
     """What came of a hand-over: ids of LOG items, of proposed rules, and of hot issues that failed or passed.
 
-    `repeated` counts the lines that were handed over before, `masked` the secrets that were taken out.
+    `repeated` counts the lines that were handed over before, `masked` the secrets that were taken out, and
+    `unproposed` the sentences that read like rules and were too many in their message.
     """
 
     board: str
@@ -45,12 +47,22 @@ class HandedOver:
     issues: tuple[str, ...]
     repeated: int
     masked: int
+    unproposed: int
     seq: int
 
     @property
     def facts(self) -> dict[str, Any]:
         """The same as a JSON object."""
         return asdict(self)
+
+
+@mutable
+class _Came:
+    """What came of the lines that are written already."""
+
+    proposed: list[str] = field(default_factory=list)
+    issues: list[str] = field(default_factory=list)
+    unproposed: int = 0
 
 
 class Intake:
@@ -73,13 +85,12 @@ class Intake:
         cleaned = [self._clean(place, line) for place, line in enumerate(lines, 1)]
         name = await self._board.board_of(board, agent)
         items: list[str] = []
-        proposed: list[str] = []
-        issues: list[str] = []
+        came = _Came()
         gate = self._gates.setdefault((name, agent), asyncio.Lock())
         async with gate:
             for place, (line, _) in enumerate(cleaned, 1):
                 try:
-                    item = await self._write(agent, name, line, proposed, issues)
+                    item = await self._write(agent, name, line, came)
                 except BlackboardError as error:
                     raise _at(place, line, error) from None
                 items += [] if item is None else [item]
@@ -87,37 +98,36 @@ class Intake:
         return HandedOver(
             name,
             tuple(items),
-            tuple(proposed),
-            tuple(dict.fromkeys(issues)),
+            tuple(came.proposed),
+            tuple(dict.fromkeys(came.issues)),
             len(lines) - len(items),
             sum(masked for _, masked in cleaned),
+            came.unproposed,
             found.seq,
         )
 
     def _clean(self, place: int, line: Line) -> tuple[Line, int]:
-        """Returns the line without secrets, and their number.
+        """Returns the line as it is kept, without secrets, and their number.
 
         Raises:
             Refused: it holds one, and the operator has such lines refused.
         """
         said: dict[str, str] = {}
         masked = 0
-        for field in ("id", "text", "thread", "tool", "subject"):
-            text = getattr(line, field)
+        for name in ("id", "text", "thread", "tool", "subject", "input"):
+            text = getattr(line, name, None)
             if text is not None:
                 try:
-                    said[field], found = self._secrets.checked(text)
+                    said[name], found = self._secrets.checked(text)
                 except BlackboardError as error:
                     words = f"Line {place}: {error.message} No line of this hand-over was written."
                     raise type(error)(words, line=place) from None
                 masked += found
-                if found and field == "id":  # two lines stay two
+                if found and name == "id":  # two lines stay two
                     said["id"] += f"#{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-        return (line.model_copy(update=said) if masked else line), masked
+        return (line.model_copy(update=said) if masked else line).kept(), masked
 
-    async def _write(
-        self, agent: str, board: str, line: Line, proposed: list[str], issues: list[str]
-    ) -> str | None:
+    async def _write(self, agent: str, board: str, line: Line, came: _Came) -> str | None:
         """Writes one line and returns the id of its LOG item; `None` if that was written before.
 
         The LOG item comes last, because it says that the line is done.
@@ -128,14 +138,16 @@ class Intake:
         if await self._board.store.recall(board, agent, Once(key, digest([fields]))) is not None:
             return None
         if line.kind == "message":
-            proposed += await self._rules.collect(agent, board, line.text[:MAX_MESSAGE])
+            proposed, left = await self._rules.collect(agent, board, line.text[:MAX_MESSAGE])
+            came.proposed += proposed
+            came.unproposed += left
         elif line.kind == "result" and line.tool is not None and not self._results.is_own(line.tool):
             text = " ".join(line.text.split())
             text = text if len(text) <= _ISSUE else f"{text[: _ISSUE - 1]}…"
             done = await self._results.report(
                 agent, board, line.tool, line.subject or "", ok=line.ok is True, text=text
             )
-            issues += [] if done.item is None else [done.item.id]
+            came.issues += [] if done.item is None else [done.item.id]
         posted = await self._board.post(agent, board, [fields], key)
         return posted.items[0].id
 
@@ -168,9 +180,10 @@ def _log(line: Line, root: str | None) -> PostFields:
             said = f"{line.tool} {'ok' if line.ok else 'failed'}" + (
                 f" for {line.subject}" if line.subject else ""
             )
+    asked = line.input if isinstance(line, HookLine) else None
     about = {"id": line.id, "kind": line.kind, "tool": line.tool, "ok": line.ok, "subject": line.subject}
     return PostFields(
-        text=f"{said}: {line.text}",
+        text=f"{said}: {line.text}" + (f"\ncalled with {asked}" if asked else ""),
         type="LOG",
         tags=[_TAG, line.kind],
         edges=None if root is None else {"replies_to": [root]},

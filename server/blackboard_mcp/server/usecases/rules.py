@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Action
@@ -27,7 +28,7 @@ from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import check_path
 
-from ..input.capture import candidates
+from ..input.capture import MOST, candidates
 from ..input.posts import PostFields, check_addressed
 from .blackboard import Blackboard
 from .rule_checks import RuleChecks, is_own
@@ -55,13 +56,17 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """The rules and open proposals after a call. `written` are ids that it made, proposed or retired."""
+    """The rules and open proposals after a call. `written` are ids that it made, proposed or retired.
+
+    `left` are sentences of a message that read like rules, and were too many to be proposed.
+    """
 
     book: RuleBook
     proposals: tuple[Proposal, ...]
     seq: int
     attention: Attention
     written: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 class Rules:
@@ -138,29 +143,23 @@ class Rules:
         """
         now = await self.standing(agent, board)
         texts = [*(rule.text for rule in now.book.rules), *(one.text for one in now.proposals)]
-        known = set(map(_plain, texts))
-        posts = [
-            _proposed(found.text, {"strength": str(found.strength), "scope": BOARD}, None)
-            for found in candidates(message)
-            if once_key is not None or _plain(found.text) not in known
-        ]
-        return await self._write(agent, board, posts, once_key) if posts else now
+        posts, left = _captured(message, () if once_key is not None else texts)
+        done = await self._write(agent, board, posts, once_key) if posts else now
+        return replace(done, left=left)
 
-    async def collect(self, agent: str, board: str, message: str) -> list[str]:
-        """Proposes rules as `capture` does, and returns the ids of the new proposals; the agent is shown nothing."""
+    async def collect(self, agent: str, board: str, message: str) -> tuple[list[str], int]:
+        """Proposes rules as `capture` does; the agent is shown nothing.
+
+        Returns the ids of the new proposals, and how many sentences were too many.
+        """
         book = await self._board.store.rules(board, agent)
         page = await self._proposals(agent, board)
         texts = [*(rule.text for rule in book.rules), *(one.text for one in _proposals_of(page))]
-        known = set(map(_plain, texts))
-        posts = [
-            _proposed(found.text, {"strength": str(found.strength), "scope": BOARD}, None)
-            for found in candidates(message)
-            if _plain(found.text) not in known
-        ]
+        posts, left = _captured(message, texts)
         if not posts:
-            return []
+            return [], 0
         posted = await self._board.post(agent, board, posts, ruling=True)
-        return [item.id for item in posted.items]
+        return [item.id for item in posted.items], len(left)
 
     async def _proposals(self, agent: str, board: str) -> Page:
         wanted = ItemQuery(types=(ItemType.PLAN,), statuses=(Status.ACTIVE,), tags=(PROPOSED,), limit=_MOST)
@@ -324,6 +323,16 @@ def _proposed(text: str, rule: dict[str, str], former: Item | None) -> PostField
     rule = {name: said for name, said in rule.items() if said}
     of = {} if former is None else {"replaces": former.id}
     return PostFields(text=f"{_LEAD}{text}", type="PLAN", tags=[PROPOSED], metadata={"rule": {**rule, **of}})
+
+
+def _captured(message: str, known: Sequence[str]) -> tuple[list[PostFields], tuple[str, ...]]:
+    """Returns proposals of the first new rules in a message, and the texts of those that are too many."""
+    there = set(map(_plain, known))
+    new = [found for found in candidates(message) if _plain(found.text) not in there]
+    posts = [
+        _proposed(found.text, {"strength": str(found.strength), "scope": BOARD}, None) for found in new[:MOST]
+    ]
+    return posts, tuple(found.text for found in new[MOST:])
 
 
 def _proposal(item: Item) -> Proposal | None:
