@@ -17,6 +17,8 @@ MAX_RULE: Final = 2_000
 MAX_SCOPE: Final = 200
 BOARD: Final = "board"
 """The scope of a rule for everybody and everything."""
+RESULT_KEY: Final = re.compile(r"result:[0-9a-f]{16}")
+"""Keys of the hot issues of checks."""
 ABSENT: Final = "absent:"
 EXISTS: Final = "exists:"
 """The beginnings of the checks that the server has itself: no file matches the glob behind it, or one does."""

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.checks.running import Check
 from blackboard_mcp.server.usecases import checks
+from blackboard_mcp.server.usecases.results import issue_key
 from blackboard_mcp.server.usecases.retention import Keeper
 from blackboard_mcp.storage.testing.harness import Table
 from patience import PATIENCE
@@ -226,6 +227,59 @@ async def test_a_rule_that_names_files_is_held_by_the_server(tmp_path: Path, mod
         assert "there is docs/a.tmp, which K-" in await ann.say("read"), "named once"
         await ann.say("constraint", id="K-1", retire="It is no longer so.")
         assert "which K-1 forbids" not in await ann.say("read")
+
+
+@pytest.mark.parametrize("check", ["syntax", "absent:*.log", "exists:NEWS"])
+async def test_nobody_resolves_what_the_server_finds_but_a_later_state_does(
+    tmp_path: Path, check: str
+) -> None:
+    files = {
+        "syntax": ("a.json", "{", "{}"),
+        "absent:*.log": ("a.log", "x", None),
+        "exists:NEWS": ("NEWS", None, "x"),
+    }
+    path, bad, good = files[check]
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS, stewards=("ann",)) as board:
+        ann, bob = await board.join("ann", "bob")
+        await bob.say("artifact_write", path=path, content=bad or "x")
+        if check != "syntax":
+            await ann.say("constraint", text="So be it.", check=check)
+        if bad is None:
+            await bob.say("artifact_write", path=path, delete=True)
+        (issue,) = (await bob.do("query", type="HOT_ISSUE"))["items"]
+        posts: list[dict[str, Any]] = [
+            {"id": issue["id"], "status": "RESOLVED"},
+            {"id": issue["id"], "status": "WITHDRAWN"},
+            {"id": issue["id"], "tags": ["x"]},
+            {"key": issue["key"], "status": "DELETED"},
+            {"key": issue["key"], "text": "All is well."},
+        ]
+        for agent in (bob, ann):
+            for given in posts:
+                failed = await agent.fail("post", **given)
+                assert failed["error"] in ("refused", "invalid"), given
+                assert "Nothing was changed" in failed["message"]
+            for words in ("resolves by itself when the check passes", "artifact_write(path=…)", "replies_to"):
+                assert words in (await agent.fail("post", **posts[0]))["message"]
+        for kind in ("supersedes", "refutes", "replies_to", "derived_from"):
+            await bob.call("post", text=f"{kind}: it is well", type="FACT", edges={kind: [issue["id"]]})
+        assert (await bob.item(issue["id"]))["status"] == "ACTIVE"
+        edit = {"delete": True} if good is None else {"content": good}
+        await bob.say("artifact_write", path=path, **edit)
+        assert (await bob.item(issue["id"]))["status"] == "RESOLVED"
+
+
+async def test_who_has_the_key_of_a_check_first_resolves_it_no_more_than_others(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann, bob = await board.join("ann", "bob")
+        key = issue_key("syntax", "a.json")
+        await bob.do("post", key=key, text="All is well.", type="HOT_ISSUE")
+        failed = await bob.fail("post", key=issue_key("syntax", "b.json"), text="All is well.", type="FACT")
+        assert (failed["error"], "use a key of your own" in failed["message"]) == ("invalid", True)
+        said = await bob.say("artifact_write", path="a.json", content="{")
+        assert "stands in every view" in said
+        assert (await bob.fail("post", id="I-1", status="RESOLVED"))["error"] == "refused"
+        assert "syntax fails for a.json" in await ann.say("read")
 
 
 async def test_a_rule_may_ask_for_a_file(tmp_path: Path) -> None:

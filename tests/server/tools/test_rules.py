@@ -78,6 +78,25 @@ async def test_a_rule_has_versions_under_one_id_and_ends_with_a_reason(board: An
 
 
 @both
+async def test_a_rule_is_retired_once_and_its_first_reason_stays(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ben.post("Never guess.", "CONSTRAINT")
+    await ann.do("constraint", id="K-1", retire="The survey is over.")
+    for agent in (ben, ann):
+        failed = await agent.fail("constraint", id="K-1", retire="It was mine.")
+        assert failed["error"] == "conflict"
+        assert "K-1 is RESOLVED already, by ann at 2" in failed["message"]
+        assert " (The survey is over.). Nothing was changed." in failed["message"]
+        assert "constraint(text=…) without id makes a new one" in failed["message"]
+    assert (await ann.item("K-1"))["metadata"]["rule"]["retired"] == "The survey is over."
+    proposed = (await ben.do("constraint", text="Cite."))["written"][0]
+    await ben.do("constraint", id=proposed, retire="No.")
+    before = await board.seq()
+    assert (await ben.fail("constraint", id=proposed, retire="Still no."))["error"] == "conflict"
+    assert await board.seq() == before
+
+
+@both
 async def test_the_author_of_a_posted_rule_may_change_it_without_being_steward(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ben.post("Never guess.", "CONSTRAINT")

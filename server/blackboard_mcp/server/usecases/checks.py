@@ -329,7 +329,7 @@ class Checks:
         if outcome.ok:
             text = f"{head} in {outcome.seconds:g} s" + (f": {lines[-1][:_LINE]}" if lines else "")
             # Resolved first: whoever is told that it passed finds no hot issue any more.
-            await self._results.note(SYSTEM, board, check.name, "", "")
+            await self._results.note(board, check.name, "", "")
         else:
             text = f"{head} after {outcome.seconds:g} s: {outcome.why}" + (
                 f"\n{_ends(output, check.name)}" if output else ""
@@ -357,7 +357,7 @@ class Checks:
             rules = [rule.id for rule in book.rules if rule.check == check.name]
             asks = f" (asked for by {', '.join(rules)})" if rules else ""
             said = f"{said}{asks}; {item.id} has the output"
-            await self._results.note(SYSTEM, board, check.name, "", said, [item.id])
+            await self._results.note(board, check.name, "", said, [item.id])
 
     def _shown(self, output: str) -> str:
         """Returns an output without secrets; nothing of it if the operator has texts with secrets refused."""

@@ -33,25 +33,25 @@ class RuleChecks:
         self._board = board
         self._results = Results(board)
 
-    async def held(self, agent: str, board: str, path: str = "") -> list[Violation]:
-        """Looks at the rules for the file at `path`, or at all, and reports in the agent's name; returns violations."""
+    async def held(self, board: str, path: str = "") -> list[Violation]:
+        """Looks at the rules for the file at `path`, or at all, and reports; returns violations."""
         found = []
         book = await self._board.store.rules(board, "")
         for check in dict.fromkeys(rule.check for rule in book.rules if is_own(rule)):
             if not path or file_glob(check.partition(":")[2])(path):
                 rules = [rule.id for rule in book.rules if rule.check == check]
-                violation = await self._hold(agent, board, check, ", ".join(rules))
+                violation = await self._hold(board, check, ", ".join(rules))
                 found += [] if violation is None else [violation]
         return found
 
-    async def over(self, agent: str, board: str, check: str) -> None:
+    async def over(self, board: str, check: str) -> None:
         """Says that no rule names a check any more: its hot issue is resolved."""
-        await self._results.note(agent, board, check, "", "")
+        await self._results.note(board, check, "", "")
 
-    async def _hold(self, agent: str, board: str, check: str, rules: str) -> Violation | None:
+    async def _hold(self, board: str, check: str, rules: str) -> Violation | None:
         for _ in range(_ATTEMPTS):
             said = await self._fault(board, check, rules)
-            issue = await self._results.note(agent, board, check, "", said)
+            issue = await self._results.note(board, check, "", said)
             # Another agent may have written meanwhile, and the last report must be of what is there now.
             if await self._fault(board, check, rules) == said:
                 break

@@ -200,6 +200,7 @@ class Rules:
         """Ends a rule, or withdraws a proposal, with a reason that its metadata keeps.
 
         Raises:
+            Conflict: it was retired before; that reason stays.
             Refused: the agent is neither its author nor a steward, or it is under debate.
         """
         (item,) = await self._items(agent, board, [id_])
@@ -210,8 +211,16 @@ class Rules:
                 f"{item.id} is {item.author}'s: only its author or a steward may retire it. Nothing was changed; "
                 "a CRITIQUE of it opens a debate."
             )
+        if item.type is not ItemType.CONSTRAINT and item.status in FINISHED and once_key is None:
+            raise Conflict(
+                f"{item.id} is {item.status}. Nothing was changed; constraint() lists the proposals."
+            )
         given = item.metadata.get("rule")
-        rule: dict[str, Any] = {**(given if isinstance(given, dict) else {}), "retired": reason}
+        rule: dict[str, Any] = {
+            **(given if isinstance(given, dict) else {}),
+            "retired": reason,
+            "retired_by": agent,
+        }
         fields = PostFields(id=item.id, status="RESOLVED")
         if item.type is ItemType.CONSTRAINT or item.author == agent:
             fields.metadata = {**item.metadata, "rule": rule}
@@ -226,8 +235,8 @@ class Rules:
         for check in {rule.check for rule in before.rules if is_own(rule)} - {
             rule.check for rule in after.rules
         }:
-            await self._held.over(agent, posted.board.id, check)
-        await self._held.held(agent, posted.board.id)
+            await self._held.over(posted.board.id, check)
+        await self._held.held(posted.board.id)
         return await self.standing(agent, board, [item.id for item in posted.items if _is_ours(item)])
 
     def _check(self, check: str | None) -> str:

@@ -161,14 +161,14 @@ class Workspace:
         if written.changed:
             self._written(name)
             if kind_of(path) in self._syntax:
-                fault = await self._check(agent, name, path)
+                fault = await self._check(name, path)
         known = await self._known(name, agent, path)
         if written.changed and any(map(is_own, known.rules.rules)):
-            known = replace(known, violations=tuple(await self._held.held(agent, name, path)))
+            known = replace(known, violations=tuple(await self._held.held(name, path)))
         await self._board.rules.saw(name, agent, known.rules.revision)
         return written, fault, known
 
-    async def _check(self, agent: str, board: str, path: str) -> Fault | None:
+    async def _check(self, board: str, path: str) -> Fault | None:
         """Checks the syntax of a file as it is now, and reports the result; returns what is wrong with it.
 
         A file that does not exist any more has no fault.
@@ -181,7 +181,7 @@ class Workspace:
                 content = await self._board.store.read_artifact(board, path, now.number)
                 said = await in_thread(partial(fault_of, kind_of(path), content.body))
             text = f"rev {now.number}: {said}" if said else ""
-            issue = await self._results.note(agent, board, "syntax", path, text)
+            issue = await self._results.note(board, "syntax", path, text)
             # Another write may have come meanwhile, and its result must be the last one.
             if (await self._board.store.artifact_history(board, path, 0, 1))[0].number == now.number:
                 break

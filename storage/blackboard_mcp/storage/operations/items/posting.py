@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
+    FINISHED,
     IMPORTANCE,
     TALKING,
     Draft,
@@ -40,7 +42,7 @@ from ..leaving import pressure
 from ..ledger import idempotency
 from ..ledger.ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
 from ..ledger.principals import mark_of, marks_for
-from ..ledger.rows import ItemRow, Steps, dumps, kept, sql
+from ..ledger.rows import ItemRow, Steps, dumps, instant, kept, sql
 from ..messages import request_rows
 from ..reading.item_states import values
 from ..reading.items import at_version
@@ -333,6 +335,7 @@ def _create(
     if draft.text is None:
         raise InvalidInput("A new item needs text. Nothing was changed.")
     yield from request_rows.keep_off(ledger, draft, None)
+    pressure.keep_key(ledger, draft, kind)
     yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
@@ -412,6 +415,25 @@ def _seconds(ttl: int | None) -> float | None:
     return None if ttl is None else ttl / _MICROS
 
 
+def _check_in_force(ledger: Ledger, row: ItemRow, draft: Draft) -> None:
+    """Checks that a rule which a call retires is not retired already, so that the first reason stays.
+
+    Raises:
+        Conflict: it is.
+    """
+    if not ledger.governs(row) or draft.text is not None or row.status not in FINISHED:
+        return
+    rule = json.loads(row.metadata).get("rule")
+    said = rule if isinstance(rule, dict) else {}
+    by = said.get("retired_by") or row.updated_by
+    why = f" ({str(said['retired'])[:300]})" if said.get("retired") else ""
+    raise Conflict(
+        f"{row.id} is {row.status} already, by {by} at {instant(row.updated_at):%Y-%m-%d %H:%M} UTC{why}. "
+        "Nothing was changed. constraint() lists the rules in force; constraint(text=…) without id makes a new one.",
+        current_version=row.version,
+    )
+
+
 def _change(
     ledger: Ledger,
     row: ItemRow,
@@ -429,6 +451,7 @@ def _change(
         Refused: only the author may make the change, or nobody.
     """
     pressure.keep_off(ledger, row)
+    _check_in_force(ledger, row, draft)
     deletion.expect(row, draft)
     if draft.text is None:
         standing(row)

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from blackboard_mcp.protocols.errors import Refused, UnderPressure
+from blackboard_mcp.protocols.errors import InvalidInput, Refused, UnderPressure
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import IMPORTANCE, EdgeKind, ItemType, Status, Zone, item_id
+from blackboard_mcp.protocols.items import IMPORTANCE, Draft, EdgeKind, ItemType, Status, Zone, item_id
 from blackboard_mcp.protocols.pressure import ALWAYS, KEY, Cause, Describe, Pressure, Unblocker, Wording
 from blackboard_mcp.protocols.pruning import EXEMPT
+from blackboard_mcp.protocols.rules import RESULT_KEY
 
 from ...operation import Write
 from ..ledger.ledger import Ledger, load_any, open_ledger
@@ -312,8 +313,22 @@ def keep_off(ledger: Ledger, row: ItemRow) -> None:
             f"{row.id} is kept by the server: it resolves by itself when pressure ends. Nothing was changed; "
             f'read(ids=["{row.id}"]) says who can end it, and how.'
         )
-    if row.author == SYSTEM != ledger.agent and row.type == ItemType.HOT_ISSUE and row.key is not None:
+    if ledger.agent != SYSTEM in (row.author, row.written_by) and row.type == ItemType.HOT_ISSUE and row.key:
         raise Refused(
-            f"{row.id} is kept by the server: it resolves by itself when the check passes. Nothing was changed; "
-            "correct what it names."
+            f"{row.id} is kept by the server: it resolves by itself when the check passes, and nobody says so for it. "
+            "Nothing was changed; correct what it names: artifact_write(path=…) runs the check again. "
+            f'A post with replies_to=["{row.id}"] adds what you know.'
+        )
+
+
+def keep_key(ledger: Ledger, draft: Draft, kind: ItemType) -> None:
+    """Checks that a new item does not take the key of a check's hot issue.
+
+    Raises:
+        InvalidInput: it does.
+    """
+    if draft.key is not None and kind != ItemType.HOT_ISSUE and RESULT_KEY.fullmatch(draft.key):
+        raise InvalidInput(
+            f"The key '{draft.key}' is for the hot issue of a check. Nothing was changed; use a key of your own, or "
+            "report_result(check=…, ok=…)."
         )

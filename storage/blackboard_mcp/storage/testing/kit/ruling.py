@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from blackboard_mcp.protocols.access import Action
 from blackboard_mcp.protocols.board import Core
-from blackboard_mcp.protocols.errors import InvalidInput, Refused
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.grants import Grant, under
 from blackboard_mcp.protocols.items import Draft, Status, content_hash
 from blackboard_mcp.protocols.rules import RuleBook, Strength
@@ -95,3 +95,7 @@ class RuleTests:
             await write("bob", retired)
         await write("bob", retired, Action.MODERATE)
         assert ((await self._book(at)).rules, (await self._book(at)).revision) == ((), 4)
+        for agent in ("alice", "bob"):
+            with pytest.raises(Conflict, match="already, by bob"):
+                await write(agent, replace(retired, metadata={"rule": {"retired": "again"}}), Action.MODERATE)
+        assert (await at.item(rule)).metadata == {}
