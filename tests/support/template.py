@@ -39,14 +39,14 @@ def install() -> None:
         await given(self, path, scripts, owner, *more)
 
     @wraps(_real)
-    def migrating(raw: driver.Raw, scripts: Any, owner: int, *more: Any) -> None:
+    def migrating(raw: driver.Raw, scripts: Any, owner: int, *more: Any, **named: Any) -> None:
         in_memory = not raw.execute("PRAGMA database_list").fetchone()[2] and isinstance(
             raw, driver.library().Connection
         )
         if in_memory and _known(scripts, owner) and migrate.check(raw, owner, len(scripts)) == NOTHING:
             with closing(driver.connect_to_read(template(), unchanging=True)) as source:
                 source.backup(raw)
-        _real(raw, scripts, owner, *more)
+        _real(raw, scripts, owner, *more, **named)
 
     SqliteEngine._open = opening  # type: ignore[method-assign]
     migrate.migrate = migrating

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from .groups import DeadLetter, Delivery, Group, GroupState
-from .wire import WireEvent, wire_event
+from .wire import OneOf, WireEvent, wire_event
 
 
 class _Wire(BaseModel):
@@ -78,7 +78,7 @@ class GroupDoneAnswer(_Wire):
     seq: int
 
 
-class ConsumeAnswer(RootModel[WorkAnswer | GroupsAnswer | DeadLettersAnswer | GroupDoneAnswer]):
+class ConsumeAnswer(OneOf[WorkAnswer | GroupsAnswer | DeadLettersAnswer | GroupDoneAnswer]):
     """What `consume` answers: what it handed out, the groups, the dead letters, or what was done."""
 
 

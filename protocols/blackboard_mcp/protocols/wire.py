@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -22,9 +22,17 @@ from .items import MAX_CITED, Item
 from .summaries import SummaryRequest
 from .version_wire import WireVersions, status_of
 
+T = TypeVar("T")
+
 
 class _Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class OneOf(RootModel[T], Generic[T]):
+    """An answer of one of several models."""
+
+    model_config = ConfigDict(defer_build=True)
 
 
 class WireRetraction(_Wire):
@@ -481,11 +489,11 @@ class ExplainAnswer(_Wire):
     seq: int
 
 
-class ReadAnswer(RootModel[ViewAnswer | ItemsAnswer | EventsAnswer | ExplainAnswer]):
+class ReadAnswer(OneOf[ViewAnswer | ItemsAnswer | EventsAnswer | ExplainAnswer]):
     """What `read` answers: the view, items, changes since a sequence, or explanations."""
 
 
-class SubscribeAnswer(RootModel[SubscriptionAnswer | SubscriptionsAnswer]):
+class SubscribeAnswer(OneOf[SubscriptionAnswer | SubscriptionsAnswer]):
     """What `subscribe` answers: the new subscription, or those held."""
 
 
@@ -566,7 +574,7 @@ class WatchesAnswer(_Wire):
     seq: int
 
 
-class DebateResult(RootModel[DebateAnswer | WatchesAnswer]):
+class DebateResult(OneOf[DebateAnswer | WatchesAnswer]):
     """What `debate` answers: the debate about an item, or the topics that are watched."""
 
 
@@ -702,7 +710,7 @@ class SummaryOnRequestAnswer(_Wire):
 
 
 class SummarizeAnswer(
-    RootModel[SummaryRequestsAnswer | SummaryTakenAnswer | SummaryWrittenAnswer | SummaryOnRequestAnswer]
+    OneOf[SummaryRequestsAnswer | SummaryTakenAnswer | SummaryWrittenAnswer | SummaryOnRequestAnswer]
 ):
     """What `summarize` answers: what is asked for, taken or written, or a summary on request."""
 
@@ -779,7 +787,7 @@ class ProtocolsAnswer(_Wire):
     seq: int
 
 
-class RespondAnswer(RootModel[RequestAnswer | WaitingAnswer | ProtocolsAnswer]):
+class RespondAnswer(OneOf[RequestAnswer | WaitingAnswer | ProtocolsAnswer]):
     """What `request` and `respond` answer: how a request stands, what waits, or which protocols there are."""
 
 

@@ -509,6 +509,37 @@ def test_a_list_of_tools_needs_no_models_of_answers_and_few_modules(tmp_path: Pa
     assert len(loaded) < 320, (len(loaded), "each module costs every start of every client")
 
 
+OWN_BOARD = """
+import asyncio, gc, sys
+from blackboard_mcp.server import Board
+
+async def main():
+    async with Board.open("main", agent="ada", data=sys.argv[1]) as board:
+        await board.post("x", type="FACT")
+
+asyncio.run(main())
+assert gc.isenabled()
+print(*sys.modules)
+"""
+"""A program that opens a board of its own, posts and ends."""
+
+
+def test_a_program_with_a_board_of_its_own_loads_few_modules(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", OWN_BOARD, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=RUN)
+    assert done.returncode == 0, done
+    every = set(done.stdout.split())
+    assert every.isdisjoint({"mcp", "httpx2", "uvicorn", "multiprocessing", *INDEX})
+    loaded = {name.removeprefix("blackboard_mcp.") for name in every if name.startswith("blackboard_mcp.")}
+    assert loaded.isdisjoint(
+        {
+            *("server.board.client", "server.tools.admin", "server.tools.plan", "server.tools.run"),
+            *("protocols.group_wire", "protocols.plan_wire", "protocols.rule_wire", "protocols.run_wire"),
+        }
+    ), "a program starts with what it uses"
+    assert len(loaded) < 320, (len(loaded), "each module costs every start of every program")
+
+
 UNBUILT = (
     "import atexit, sys; from blackboard_mcp.server.cli import main\n"
     "def built():\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
-from blackboard_mcp.server.text.tokens import PIECE, BpeTokenizer, load_tokenizer, pieces
+from blackboard_mcp.server.text.tokens import PIECE, VOCABULARIES, BpeTokenizer, load_tokenizer, pieces
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +29,16 @@ HOSTILE = {
     "rare letter": "\u1a5d" * 200_000,
     "lone surrogates": "\ud800" * 200_000,
 }
+
+
+def loaded(name: str) -> BpeTokenizer:
+    """A tokenizer that has its whole vocabulary."""
+    tokenizer = BpeTokenizer(name)
+    tokenizer._load()
+    return tokenizer
+
+
+WHOLE = {name: loaded(name) for name in VOCABULARIES}
 
 
 def test_an_installation_without_what_counts_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +74,23 @@ COUNTED = {
 def test_counts_are_those_of_the_published_vocabularies(text: str) -> None:
     """The figures are those of another implementation (rs-bpe 0.1.0)."""
     assert (BpeTokenizer().count(text), BpeTokenizer("cl100k_base").count(text)) == COUNTED[text]
+    assert (WHOLE["o200k_base"].count(text), WHOLE["cl100k_base"].count(text)) == COUNTED[text]
+
+
+@given(st.text(max_size=200) | st.lists(st.sampled_from(sorted(COUNTED)), max_size=3).map("".join))
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_first_texts_count_what_they_do_later_and_load_no_whole_vocabulary(name: str, text: str) -> None:
+    tokenizer = BpeTokenizer(name)
+    assert tokenizer.count(text) == WHOLE[name].count(text)
+    short = len(text.encode("utf-8", "replace")) <= 256
+    assert (tokenizer._core is None) == short
+
+
+def test_the_whole_vocabulary_is_loaded_for_a_text_after_the_first_few() -> None:
+    tokenizer = BpeTokenizer()
+    counts = [tokenizer.count(f"text {number}") for number in range(9)]
+    assert set(counts) == {3}
+    assert tokenizer._core is not None
 
 
 def test_a_text_in_pieces_counts_what_the_whole_would() -> None:

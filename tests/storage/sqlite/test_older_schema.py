@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.storage.history.transfer import verify_board
-from blackboard_mcp.storage.sqlite import driver
-from blackboard_mcp.storage.sqlite.opening import migrations
+from blackboard_mcp.storage.sqlite import driver, migrate
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations, schema
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from patience import PATIENCE, RUN
@@ -178,6 +179,21 @@ def test_a_process_killed_while_it_migrates_leaves_the_old_file(path: Path, stat
     assert select(path, VERSIONS) == before
     whole = subprocess.run([*child, "1000000"], capture_output=True, timeout=RUN, check=False)
     assert (whole.returncode, whole.stdout.strip()) == (0, str(LAST + 1).encode()), whole
+
+
+def test_a_new_file_has_the_schema_to_which_the_migrations_lead(tmp_path: Path) -> None:
+    everything = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+    found = []
+    for name, script in (("new", schema()), ("migrated", None)):
+        with closing(driver.connect(str(tmp_path / name))) as raw:
+            migrate.migrate(raw, migrations(), APPLICATION_ID, PATIENCE, schema=script)
+            for table in [row[1] for row in raw.execute(everything) if row[0] == "table"]:
+                rows = raw.execute(f'SELECT 1 FROM "{table}"').fetchall()  # noqa: S608
+                assert not rows, "no migration adds rows"
+        found.append(select(tmp_path / name, everything))
+        assert select(tmp_path / name, "PRAGMA user_version") == [(len(migrations()),)]
+    assert found[0] == found[1], "python docs/generate.py writes schema.sql"
+    assert len(found[0]) > 100
 
 
 def test_migrations_are_numbered_one_after_the_other() -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
 from blackboard_mcp.protocols.filters import EventFilter
-from blackboard_mcp.protocols.rule_wire import IntakeAnswer
+from blackboard_mcp.protocols.late_models import rule_wire
 
 from ..access.identity import check_bearer, is_loopback, name_header
 from ..input.arguments import refuse_monsters
@@ -26,6 +26,7 @@ from .handing_over import post_lines
 from .surface import BoardAccess
 
 if TYPE_CHECKING:
+    from blackboard_mcp.protocols.rule_wire import IntakeAnswer
     from mcp.client import Client
     from mcp.shared.exceptions import MCPError
     from mcp.types import CallToolResult
@@ -175,7 +176,7 @@ class BoardClient(BoardAccess):
                 "folder with Board.open(data=…)."
             )
         url, headers = self._http
-        return IntakeAnswer.model_validate(
+        return rule_wire.IntakeAnswer.model_validate(
             await post_lines(url, headers, document, self.name), extra="ignore"
         )
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
-from blackboard_mcp.protocols.group_wire import (
-    DeadLettersAnswer,
-    GroupDoneAnswer,
-    GroupsAnswer,
-    WireDeadLetter,
-    WireDelivery,
-    WireGroup,
-    WorkAnswer,
-)
 from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY
+from blackboard_mcp.protocols.late_models import group_wire
 
 from .calls import Calls
 from .durable import POLL_SECONDS
 from .following import Filter
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.group_wire import (
+        WireDeadLetter,
+        WireDelivery,
+        WireGroup,
+        WorkAnswer,
+    )
 
 
 class Worker:
@@ -105,7 +105,7 @@ class Worker:
         held = [job.handle for job in (self._current, *self._held) if job is not None]
         if held:
             given = {"op": "extend", "group": self._group, "ids": held, "lease_seconds": self._lease}
-            await self._board._call("consume", given, WorkAnswer)
+            await self._board._call("consume", given, group_wire.WorkAnswer)
 
     async def aclose(self) -> None:
         """Settles finished jobs and gives the others back, which counts as no attempt. A second call does nothing.
@@ -123,7 +123,7 @@ class Worker:
                 held = [job.handle for job in self._held]
                 self._held.clear()
                 given = {"op": "release", "group": self._group, "ids": held}
-                await self._board._call("consume", given, WorkAnswer)
+                await self._board._call("consume", given, group_wire.WorkAnswer)
 
     def _done(self) -> None:
         """Marks the current job for acknowledgement in the next call."""
@@ -145,7 +145,7 @@ class Worker:
         """
         given = {"group": self._group, "ack": self._ack or None, "fail": self._fail or None, **more}
         try:
-            answer = await self._board._call("consume", given, WorkAnswer)
+            answer = await self._board._call("consume", given, group_wire.WorkAnswer)
         except Conflict:
             self._ack, self._fail = [], {}
             raise
@@ -179,21 +179,25 @@ class Groups(Calls):
 
     async def groups(self) -> list[WireGroup]:
         """Returns the groups of the board, by name, with the numbers of events that wait or are in flight."""
-        return (await self._call("consume", {}, GroupsAnswer)).groups
+        return (await self._call("consume", {}, group_wire.GroupsAnswer)).groups
 
     async def dead_letters(self, group: str, *, after: str | None = None) -> list[WireDeadLetter]:
         """Returns at most 50 dead letters, which have no attempts left, after the handle `after`."""
         given = {"group": group, "op": "dead", "ids": None if after is None else [after]}
-        return (await self._call("consume", given, DeadLettersAnswer)).dead
+        return (await self._call("consume", given, group_wire.DeadLettersAnswer)).dead
 
     async def retry_dead(self, group: str, handles: Sequence[str]) -> None:
         """Makes dead letters wait for delivery again."""
-        await self._call("consume", {"group": group, "op": "retry", "ids": list(handles)}, GroupDoneAnswer)
+        await self._call(
+            "consume", {"group": group, "op": "retry", "ids": list(handles)}, group_wire.GroupDoneAnswer
+        )
 
     async def drop_dead(self, group: str, handles: Sequence[str]) -> None:
         """Deletes dead letters."""
-        await self._call("consume", {"group": group, "op": "drop", "ids": list(handles)}, GroupDoneAnswer)
+        await self._call(
+            "consume", {"group": group, "op": "drop", "ids": list(handles)}, group_wire.GroupDoneAnswer
+        )
 
     async def end_group(self, group: str) -> None:
         """Ends a group that the agent created, with its deliveries and dead letters."""
-        await self._call("consume", {"group": group, "op": "end"}, GroupDoneAnswer)
+        await self._call("consume", {"group": group, "op": "end"}, group_wire.GroupDoneAnswer)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.errors import Unreachable, error_of
-from blackboard_mcp.protocols.rule_wire import IntakeAnswer
 
 from ..access.identity import is_loopback
 from .calls import Calls
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.rule_wire import IntakeAnswer
 
 
 class HandsOver(Calls):

@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.grants import under
-from blackboard_mcp.protocols.rule_wire import IntakeAnswer
+from blackboard_mcp.protocols.late_models import rule_wire, uncollected
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
 from ..input.posts import check_agent, check_board
@@ -23,6 +23,8 @@ from .durable import DurableSource
 from .surface import BoardAccess
 
 if TYPE_CHECKING:
+    from blackboard_mcp.protocols.rule_wire import IntakeAnswer
+
     from ..compose import Installation
     from ..usecases.intake import Intake
     from .calls import EventSource
@@ -126,7 +128,7 @@ class Board(BoardAccess):
         grant = await blackboard.rights.enter(of_this_process(self.agent), NEEDS, self.name)
         with under(grant):
             done = await self._intake.hand_over(self.agent, self.name, lines_of(document))
-        return IntakeAnswer.model_validate(done.facts)
+        return rule_wire.IntakeAnswer.model_validate(done.facts)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
         from ..answers.statistics import agents, boards, panel, statistics
@@ -167,9 +169,10 @@ class _Opening:
             StoreClosed: it is open already.
             InvalidInput: a setting is unknown or has a wrong value.
         """
-        from ..compose import installation
-        from ..settings.server import NAMES, load
-        from .in_process import InProcess
+        with uncollected():
+            from ..compose import installation
+            from ..settings.server import NAMES, load
+            from .in_process import InProcess
 
         if self._opened is not None:
             raise StoreClosed("This board is open already; as_agent() gives another agent's.")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from blackboard_mcp.protocols.run_wire import JoinAnswer
+from blackboard_mcp.protocols.late_models import run_wire
 
 from .calls import Calls
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.run_wire import JoinAnswer
 
 
 class Participates(Calls):
@@ -38,7 +41,7 @@ class Participates(Calls):
             "interests": None if interests is None else [dict(filter_) for filter_ in interests],
             "protocols": None if protocols is None else list(protocols),
         }
-        return await self._call("join", given, JoinAnswer, once=idempotency_key)
+        return await self._call("join", given, run_wire.JoinAnswer, once=idempotency_key)
 
     async def leave(self, note: str = "", *, idempotency_key: str | None = None) -> JoinAnswer:
         """Ends the agent's part; the answer says what it gave up.
@@ -46,8 +49,8 @@ class Participates(Calls):
         Raises:
             Refused: it takes no part.
         """
-        return await self._call("join", {"leave": note or True}, JoinAnswer, once=idempotency_key)
+        return await self._call("join", {"leave": note or True}, run_wire.JoinAnswer, once=idempotency_key)
 
     async def participants(self) -> JoinAnswer:
         """Returns who takes part, those present first."""
-        return await self._call("join", {}, JoinAnswer)
+        return await self._call("join", {}, run_wire.JoinAnswer)

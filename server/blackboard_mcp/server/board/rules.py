@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from blackboard_mcp.protocols.rule_wire import ConstraintAnswer, ContextAnswer, ResultAnswer
+from blackboard_mcp.protocols.late_models import rule_wire
 
 from .calls import Calls
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.rule_wire import ConstraintAnswer, ContextAnswer, ResultAnswer
 
 
 class KeepsRules(Calls):
@@ -48,7 +52,7 @@ class KeepsRules(Calls):
             "message": message,
             "check": check,
         }
-        return await self._call("constraint", given, ConstraintAnswer, once=idempotency_key)
+        return await self._call("constraint", given, rule_wire.ConstraintAnswer, once=idempotency_key)
 
     async def get_context(
         self, query: str = "", *, budget: int | None = None, path: str = ""
@@ -59,7 +63,7 @@ class KeepsRules(Calls):
             Refused: rules, hot issues, decisions and dead ends, which are never cut, need more.
         """
         given = {"query": query or None, "budget": budget, "path": path or None}
-        return await self._call("get_context", given, ContextAnswer)
+        return await self._call("get_context", given, rule_wire.ContextAnswer)
 
     async def report_result(
         self,
@@ -85,4 +89,4 @@ class KeepsRules(Calls):
             "text": text or None,
             "cites": list(cites) or None,
         }
-        return await self._call("report_result", given, ResultAnswer, once=idempotency_key)
+        return await self._call("report_result", given, rule_wire.ResultAnswer, once=idempotency_key)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from blackboard_mcp.protocols.run_wire import FinalAnswer, TurnAnswer
+from blackboard_mcp.protocols.late_models import run_wire
 from blackboard_mcp.protocols.runs import ROUNDS
 
 from .calls import Calls
 from .durable import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.run_wire import FinalAnswer, TurnAnswer
 
 
 class TakesTurns(Calls):
@@ -56,7 +59,7 @@ class TakesTurns(Calls):
             "idle_seconds": idle_seconds,
         }
         given = {"start": {name: value for name, value in start.items() if value is not None}}
-        return await self._call("turn", given, TurnAnswer, once=idempotency_key)
+        return await self._call("turn", given, run_wire.TurnAnswer, once=idempotency_key)
 
     async def turn(
         self,
@@ -89,7 +92,7 @@ class TakesTurns(Calls):
             "run": run,
             "seconds": seconds,
         }
-        return await self._call("turn", given, TurnAnswer, once=idempotency_key)
+        return await self._call("turn", given, run_wire.TurnAnswer, once=idempotency_key)
 
     async def finalize(
         self,
@@ -106,4 +109,4 @@ class TakesTurns(Calls):
             UnknownReference: there is no such run, or no such item to cite.
         """
         given = {"text": text, "cites": list(cites) or None, "run": run}
-        return await self._call("finalize", given, FinalAnswer, once=idempotency_key)
+        return await self._call("finalize", given, run_wire.FinalAnswer, once=idempotency_key)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.agenda import SettleOp
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer, StageAnswer, WireTask
+from blackboard_mcp.protocols.late_models import plan_wire
 from blackboard_mcp.protocols.stages import StageOp
 
 from .calls import Calls
 from .durable import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.plan_wire import ClaimAnswer, PlanAnswer, StageAnswer, WireTask
 
 
 class Plans(Calls):
@@ -46,11 +49,11 @@ class Plans(Calls):
             "why": why or None,
             "budget": None if budget is None else dict(budget),
         }
-        return await self._call("plan", given, PlanAnswer, once=idempotency_key)
+        return await self._call("plan", given, plan_wire.PlanAnswer, once=idempotency_key)
 
     async def agenda(self) -> PlanAnswer:
         """Returns tasks that are not over, ready ones first, with those that the agent holds or could confirm."""
-        return await self._call("plan", {}, PlanAnswer)
+        return await self._call("plan", {}, plan_wire.PlanAnswer)
 
     async def task(self, id: str) -> WireTask:
         """Returns one task, over or not.
@@ -58,11 +61,11 @@ class Plans(Calls):
         Raises:
             UnknownReference: there is no such task.
         """
-        return (await self._call("plan", {"why": id}, PlanAnswer)).items[0]
+        return (await self._call("plan", {"why": id}, plan_wire.PlanAnswer)).items[0]
 
     async def stages(self) -> StageAnswer:
         """Returns the stages and milestones of the board, each after its parent."""
-        return await self._call("stage", {}, StageAnswer)
+        return await self._call("stage", {}, plan_wire.StageAnswer)
 
     async def define_stages(
         self, stages: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
@@ -79,7 +82,7 @@ class Plans(Calls):
             QuotaExceeded: there are too many stages.
         """
         given = {"define": [dict(stage) for stage in stages]}
-        return await self._call("stage", given, StageAnswer, once=idempotency_key)
+        return await self._call("stage", given, plan_wire.StageAnswer, once=idempotency_key)
 
     async def move_stage(
         self, id: str, op: StageOp, *, why: str = "", idempotency_key: str | None = None
@@ -91,7 +94,7 @@ class Plans(Calls):
             Refused: its state, its parent's or the agent does not allow it.
         """
         given = {"id": id, "op": op, "why": why or None}
-        return await self._call("stage", given, StageAnswer, once=idempotency_key)
+        return await self._call("stage", given, plan_wire.StageAnswer, once=idempotency_key)
 
     async def claim(
         self,
@@ -120,7 +123,7 @@ class Plans(Calls):
             "seconds": None if id or paths else seconds,
             "lease_seconds": lease_seconds,
         }
-        told = await self._call("claim", given, ClaimAnswer, once=idempotency_key)
+        told = await self._call("claim", given, plan_wire.ClaimAnswer, once=idempotency_key)
         return None if told.lease is None else told
 
     async def settle(
@@ -158,4 +161,4 @@ class Plans(Calls):
             "lease_seconds": lease_seconds,
             "usage": None if usage is None else dict(usage),
         }
-        return await self._call("claim", given, ClaimAnswer, once=idempotency_key)
+        return await self._call("claim", given, plan_wire.ClaimAnswer, once=idempotency_key)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+from typing import TYPE_CHECKING
 
-from blackboard_mcp.protocols.workspace_wire import (
-    ArtifactHistoryAnswer,
-    ArtifactListAnswer,
-    ArtifactReadAnswer,
-    ArtifactSearchAnswer,
-    ArtifactWriteAnswer,
-)
+from blackboard_mcp.protocols.late_models import workspace_wire
 
 from .calls import Calls
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.workspace_wire import (
+        ArtifactHistoryAnswer,
+        ArtifactListAnswer,
+        ArtifactReadAnswer,
+        ArtifactSearchAnswer,
+        ArtifactWriteAnswer,
+    )
 
 
 class WritesFiles(Calls):
@@ -55,7 +59,9 @@ class WritesFiles(Calls):
             "lease": lease,
             "message": message or None,
         }
-        return await self._call("artifact_write", given, ArtifactWriteAnswer, once=idempotency_key)
+        return await self._call(
+            "artifact_write", given, workspace_wire.ArtifactWriteAnswer, once=idempotency_key
+        )
 
     async def artifact_read(
         self, path: str, start: int | None = None, end: int | None = None, *, revision: int | None = None
@@ -66,7 +72,7 @@ class WritesFiles(Calls):
             UnknownReference: there is no such file or revision.
         """
         given = {"path": path, "start": start, "end": end, "revision": revision}
-        return await self._call("artifact_read", given, ArtifactReadAnswer)
+        return await self._call("artifact_read", given, workspace_wire.ArtifactReadAnswer)
 
     async def artifact_list(
         self, path: str = "", *, depth: int = 1, outline: bool = False, after: str = ""
@@ -76,11 +82,13 @@ class WritesFiles(Calls):
         With `outline` it also tells what is defined in the files.
         """
         given = {"path": path or None, "depth": depth, "outline": outline or None, "after": after or None}
-        return await self._call("artifact_list", given, ArtifactListAnswer)
+        return await self._call("artifact_list", given, workspace_wire.ArtifactListAnswer)
 
     async def artifact_search(self, text: str, path: str = "") -> ArtifactSearchAnswer:
         """Returns the parts of files that are about `text`, in a folder or in files that match a glob."""
-        return await self._call("artifact_search", {"text": text, "path": path or None}, ArtifactSearchAnswer)
+        return await self._call(
+            "artifact_search", {"text": text, "path": path or None}, workspace_wire.ArtifactSearchAnswer
+        )
 
     async def artifact_history(
         self,
@@ -91,7 +99,7 @@ class WritesFiles(Calls):
     ) -> ArtifactHistoryAnswer:
         """Returns revisions of the board, a file or a folder up to `revision`, with a diff of the first if asked."""
         given = {"path": path or None, "revision": revision, "diff": diff or None}
-        return await self._call("artifact_history", given, ArtifactHistoryAnswer)
+        return await self._call("artifact_history", given, workspace_wire.ArtifactHistoryAnswer)
 
     async def restore_artifact(
         self, path: str, revision: int, *, idempotency_key: str | None = None
@@ -103,4 +111,6 @@ class WritesFiles(Calls):
             Conflict: another agent reserved the file.
         """
         given = {"path": path, "revision": revision, "restore": True}
-        return await self._call("artifact_history", given, ArtifactHistoryAnswer, once=idempotency_key)
+        return await self._call(
+            "artifact_history", given, workspace_wire.ArtifactHistoryAnswer, once=idempotency_key
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import click
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.late_models import uncollected
 from blackboard_mcp.protocols.visible import escape
 
 _COMMANDS = {
@@ -96,9 +96,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        gc.disable()  # collecting during the import takes long and finds no garbage
-        module = import_module(f"blackboard_mcp.server.cli.{_COMMANDS[cmd_name][0]}")
-        gc.enable()
+        with uncollected():
+            module = import_module(f"blackboard_mcp.server.cli.{_COMMANDS[cmd_name][0]}")
         name = cmd_name.replace("-", "_")
         command: click.Command = getattr(module, name + "_" if iskeyword(name) else name)
         return command

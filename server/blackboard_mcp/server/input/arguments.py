@@ -76,6 +76,8 @@ def _unbounded_of(model: type[BaseModel]) -> tuple[str, ...]:
 class Arguments:
     """The arguments that one function accepts by name, checked strictly.
 
+    Their model is made at first use, because many processes use few of their tools.
+
     Args:
         name: name of what was called; every refusal begins with it.
         fn: a coroutine function whose parameters other than `caller` are the arguments, each with an
@@ -83,19 +85,29 @@ class Arguments:
         lenient: also accept numbers written as strings, because URIs hold only strings.
 
     Raises:
-        TypeError: `fn` is not a coroutine function, or leaves a string, list or mapping without a bound.
+        TypeError: at first use, if `fn` is not a coroutine function or leaves a string, list or mapping without a
+            bound.
     """
 
     def __init__(self, name: str, fn: Callable[..., Any] | type[BaseModel], *, lenient: bool = False) -> None:
         self.name = name
         self._lenient = lenient
-        self._model = cast(type[BaseModel], fn) if isinstance(fn, type) else self._of_signature(name, fn)
-        self._optional = frozenset(
-            key for key, field in self._model.model_fields.items() if not field.is_required()
-        )
-        if not lenient:
-            for path in _unbounded_of(self._model):
-                raise TypeError(f"{name}: {path or 'its arguments'} has no upper bound; give it a max_length")
+        self._of = fn
+
+    @functools.cached_property
+    def _model(self) -> type[BaseModel]:
+        fn = self._of
+        model = cast(type[BaseModel], fn) if isinstance(fn, type) else self._of_signature(self.name, fn)
+        if not self._lenient:
+            for path in _unbounded_of(model):
+                raise TypeError(
+                    f"{self.name}: {path or 'its arguments'} has no upper bound; give it a max_length"
+                )
+        return model
+
+    @functools.cached_property
+    def _optional(self) -> frozenset[str]:
+        return frozenset(key for key, field in self._model.model_fields.items() if not field.is_required())
 
     @staticmethod
     def _of_signature(name: str, fn: Callable[..., Any]) -> type[BaseModel]:
@@ -146,10 +158,12 @@ class Arguments:
         listed = {name: each for name, each in raw.get("properties", {}).items() if not _unlisted(each)}
         return {"properties": {}, **compact_schema({**raw, "properties": listed})}
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all arguments."""
-        return tuple(self._model.model_fields)
+        if isinstance(self._of, type):
+            return tuple(self._model.model_fields)
+        return tuple(name for name in inspect.signature(self._of).parameters if name != "caller")
 
     def check(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Returns checked keyword arguments for the function, with defaults filled in.

@@ -9,10 +9,11 @@ once.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,9 @@ piece.
 """
 
 _SMALL = 256
+_FIRST = 8
+"""Short texts that are each counted by the tokens they can have, before the whole vocabulary is loaded."""
+_LONGEST_TOKEN = 128
 _BOARDS = 10_000
 _LONGEST = 200
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
@@ -59,9 +63,11 @@ _loading = threading.Lock()
 
 
 class BpeTokenizer:
-    """Tokenizer by one of `VOCABULARIES`, loaded at the first count (about 0.2 s, once a process).
+    """Tokenizer by one of `VOCABULARIES`.
 
-    Lone surrogates, which no vocabulary has, count as one question mark each.
+    The whole vocabulary is loaded once a process, which takes about 0.2 s, when a text is long or is not among the
+    first: many programs count a few short texts and end. Lone surrogates, which no vocabulary has, count as one
+    question mark each.
     """
 
     def __init__(self, name: str = "o200k_base") -> None:
@@ -73,6 +79,7 @@ class BpeTokenizer:
             )
         self._name = name
         self._core: Any = None
+        self._first = 0
         self._remember = lru_cache(maxsize=4_096)(self._count)
         self._remember_piece = lru_cache(maxsize=64)(self._count)
 
@@ -86,6 +93,8 @@ class BpeTokenizer:
 
     def count(self, text: str) -> int:
         """Returns the number of tokens in `text`; 0 for the empty text."""
+        if not text:
+            return 0
         if len(text) <= _SMALL:
             return self._remember(text)
         if len(text) <= PIECE:
@@ -93,12 +102,15 @@ class BpeTokenizer:
         return sum(map(self._remember_piece, pieces(text)))
 
     def _count(self, text: str) -> int:
-        core = self._core or self._load()
         try:
-            text.encode()
+            raw = text.encode()
         except UnicodeEncodeError:
-            text = text.encode("utf-8", "replace").decode()
-        return int(core.count(text))
+            raw = text.encode("utf-8", "replace")
+            text = raw.decode()
+        if self._core is None and self._first < _FIRST and len(raw) <= _SMALL:
+            self._first += 1
+            return Vocabulary(_encoding_of(self._name, raw)).count(text)
+        return int((self._core or self._load()).count(text))
 
     def _load(self) -> Any:
         with _loading:
@@ -120,16 +132,34 @@ class Vocabulary:
 
 @cache
 def encoding(name: str) -> Encoding:
-    """Returns the tiktoken encoding for one of `VOCABULARIES`, read from the files of this package."""
+    """Returns the tiktoken encoding for one of `VOCABULARIES`."""
+    return _encoding(name, _tokens(name))
+
+
+@cache
+def _tokens(name: str) -> list[bytes]:
+    """Returns the tokens of one of `VOCABULARIES` by rank, read from the files of this package."""
+    packed = zlib.decompress((files(__package__) / "vocabularies" / f"{name}.zlib").read_bytes())
+    tokens = packed.split(b"\xff")
+    tokens[tokens.index(b"")] = b"\xff"  # the byte stands between the tokens, so it is itself an empty place
+    return tokens
+
+
+def _encoding_of(name: str, raw: bytes) -> Encoding:
+    """Returns an encoding that counts this text alone: no other tokens of the vocabulary can occur in it."""
+    parts = {
+        raw[start:end]
+        for start in range(len(raw))
+        for end in range(start + 1, min(start + _LONGEST_TOKEN, len(raw)) + 1)
+    }
+    return _encoding(name, filter(parts.__contains__, _tokens(name)))
+
+
+def _encoding(name: str, tokens: Iterable[bytes]) -> Encoding:
+    """Returns a tiktoken encoding by these tokens of a vocabulary, in the order of their ranks."""
     import tiktoken
 
-    packed = zlib.decompress((files(__package__) / "vocabularies" / f"{name}.zlib").read_bytes())
-    ranks: dict[bytes, int] = {}
-    place = 0
-    while place < len(packed):
-        end = place + 1 + packed[place]
-        ranks[packed[place + 1 : end]] = len(ranks)
-        place = end
+    ranks = dict(zip(tokens, itertools.count()))
     return tiktoken.Encoding(name, pat_str=_WORDS[name], mergeable_ranks=ranks, special_tokens={})
 
 

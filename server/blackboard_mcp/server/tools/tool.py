@@ -171,7 +171,6 @@ class ToolSet:
         and neither waits nor reports, so it is answered in one piece and ends whether its client is there or not.
 
         Raises:
-            TypeError: a parameter has no annotation, or a string or list has no bound.
             ValueError: the name is taken, or a quick tool may wait.
         """
         full_name = f"{self.prefix}{name}"

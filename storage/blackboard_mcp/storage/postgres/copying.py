@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import StoreDamaged, StoreError
 from blackboard_mcp.storage.operation import Operation, Rows
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.group import run
-from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations, schema
 
 from .dialect import STAGED
 from .session import Session
@@ -84,7 +84,7 @@ async def _opened(target: Path) -> driver.Connection:
         raw = driver.connect(str(target))
         try:
             raw.execute("PRAGMA synchronous=OFF")
-            migrate.migrate(raw, migrations(), APPLICATION_ID, _PATIENCE)
+            migrate.migrate(raw, migrations(), APPLICATION_ID, _PATIENCE, schema=schema())
         except BaseException:
             raw.close()
             raise

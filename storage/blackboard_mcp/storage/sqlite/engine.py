@@ -72,6 +72,7 @@ class SqliteEngine:
         *,
         migrations: Sequence[str],
         application_id: int,
+        schema: str | None = None,
         fills: Mapping[int, Operation[object]] | None = None,
         synchronous: Synchronous = "FULL",
         readers: int = 2,
@@ -80,7 +81,8 @@ class SqliteEngine:
     ) -> SqliteEngine:
         """Opens an engine at the newest schema; with `path` `None`, on a private database in memory.
 
-        Script n of `migrations`, from 1, leads to schema n. Operation n of `fills` runs in the same
+        Script n of `migrations`, from 1, leads to schema n; the script `schema` makes the newest one in a new file.
+        Operation n of `fills` runs in the same
         transaction, after all scripts, on a file with data that had not reached schema n. `deadline` is the
         limit in seconds for each wait for a lock. `keep_free` bytes of the disk stay free for what ends work.
         Missing folders and files are created, private to the user.
@@ -96,7 +98,14 @@ class SqliteEngine:
             engine._space = FreeSpace(path.parent, keep_free)
         opening = asyncio.create_task(
             engine._open(
-                path, tuple(migrations), application_id, dict(fills or {}), synchronous, readers, deadline
+                path,
+                tuple(migrations),
+                application_id,
+                schema,
+                dict(fills or {}),
+                synchronous,
+                readers,
+                deadline,
             )
         )
         try:
@@ -244,6 +253,7 @@ class SqliteEngine:
         path: Path | None,
         migrations: Sequence[str],
         application_id: int,
+        schema: str | None,
         fills: dict[int, Operation[object]],
         synchronous: Synchronous,
         readers: int,
@@ -268,7 +278,7 @@ class SqliteEngine:
                     driver.patiently(lambda: compacting.prepare(raw), deadline)
                     self._choose_journal(raw)
                 self._configure(raw, synchronous)
-                migrate.migrate(raw, migrations, application_id, deadline, filling)
+                migrate.migrate(raw, migrations, application_id, deadline, filling, schema)
                 raw.execute("PRAGMA foreign_keys=ON")
                 if path is not None and self.write_ahead_log:
                     self._bring_home(raw)

@@ -50,11 +50,13 @@ def migrate(
     application_id: int,
     deadline: float,
     fills: Mapping[int, Fill] | None = None,
+    schema: str | None = None,
 ) -> None:
     """Runs the scripts that the file has not seen, all in one transaction; many processes may call it at once.
 
-    Script n (from 1) leads to version n. After the last script come the `fills` of versions that a file with data had
-    not reached; they see the newest schema. Foreign keys are off meanwhile and checked at the end. `deadline` is in
+    Script n (from 1) leads to version n. An empty file gets the `schema` instead, to which all scripts lead. After the
+    last script come the `fills` of versions that a file with data had not reached; they see the newest schema. Foreign
+    keys are off meanwhile and checked at the end. `deadline` is in
     seconds.
 
     Raises:
@@ -78,7 +80,7 @@ def migrate(
     try:
         # Checked again under the lock: another process may have migrated it already.
         version = check(raw, application_id, newest)
-        for script in scripts[version:]:
+        for script in scripts[version:] if version or schema is None else (schema,):
             for statement in statements(script):
                 raw.execute(statement).fetchall()
         for number, fill in sorted((fills or {}).items()):
@@ -92,6 +94,14 @@ def migrate(
     except BaseException:
         driver.roll_back(raw)
         raise
+
+
+def dump(raw: driver.Raw) -> str:
+    """Returns a script that gives an empty file the schema of this one, in the same order."""
+    told = raw.execute(
+        "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    )
+    return "".join(f"{statement};\n" for (statement,) in told)
 
 
 def statements(script: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -21,9 +22,20 @@ FILLS = {20: guard_index.rebuild, 25: endorsements.fill, 48: endorsements.fill}
 @cache
 def migrations() -> tuple[str, ...]:
     """Returns the numbered migration scripts, in order."""
-    folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
-    scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    scripts = sorted(
+        (f for f in (_folder() / "migrations").iterdir() if f.name.endswith(".sql")), key=lambda f: f.name
+    )
     return tuple(script.read_text("utf-8") for script in scripts)
+
+
+@cache
+def schema() -> str:
+    """Returns the script of the newest schema, which new files get; `docs/generate.py` writes it."""
+    return (_folder() / "schema.sql").read_text("utf-8")
+
+
+def _folder() -> Traversable:
+    return resources.files("blackboard_mcp.storage.sqlite")
 
 
 async def open_engine(
@@ -39,6 +51,7 @@ async def open_engine(
         path,
         migrations=migrations(),
         application_id=APPLICATION_ID,
+        schema=schema(),
         fills=FILLS,
         synchronous=synchronous,
         keep_free=keep_free,
