@@ -425,6 +425,14 @@ class BoardStore(
         """Returns what other agents owe on items that the agent may see, oldest first, as pairs of agent and duty."""
         ...
 
+    async def fallen(self, board: str, agent: str, most: int) -> tuple[int, ...]:
+        """Returns numbers of archived findings that were withdrawn or invalidated, newest first, at most `most`.
+
+        Findings are FACT, HYPOTHESIS, DECISION, PLAN, ANSWER and RESULT items. Those without content are left out, as
+        are those that the agent may not see.
+        """
+        ...
+
     async def tags(self, board: str, agent: str) -> list[str]:
         """Returns at most 100 tags of items in working memory, most used first."""
         ...

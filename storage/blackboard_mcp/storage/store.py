@@ -291,6 +291,7 @@ class SqlBoardStore(DebateMethods):
     readers = reads(activity.readers)
     tags = reads(reading.tags)
     awaited = reads(reading.awaited)
+    fallen = reads(reading.fallen)
     why_left = reads(reading.why_left)
     endorsements = reads(endorsing.listed)
     around = reads(reading.around)

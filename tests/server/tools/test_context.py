@@ -108,6 +108,43 @@ async def test_what_left_is_found_and_hidden_items_are_not(board: Any, mode: str
     assert "Secret" in (await ann.do("get_context", query="secret paint recipe", budget=3_000))["context"]
 
 
+@both
+async def test_f77_dead_ends_stay_with_their_reason_after_they_left(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    for n in range(12):
+        await ann.post(f"Valve {n} broke in the test.", "HYPOTHESIS", importance=1)
+        await ann.do("post", id=f"H-{n + 1}", status="WITHDRAWN")
+    await ann.post("The gasket leaks at noon.", "HYPOTHESIS", importance=1)
+    await bob.post("It was dry all day.", "CRITIQUE", edges={"critiques": ["H-13"]}, importance=1)
+    await ann.do("post", id="H-13", status="WITHDRAWN")
+    await ann.do("post", text="Secret valve broke", visibility="private", type="HYPOTHESIS", importance=1)
+    await ann.do("post", id="H-15", status="WITHDRAWN")
+    for n in range(12):
+        await ann.post(
+            f"Run {n}: " + "the flow was measured once more at the same place. " * 25, "LOG", importance=2
+        )
+    await ann.do("board", settings={"target_tokens": 1_000})
+    await ann.do("prune")
+    assert {(await ann.item(id_))["zone"] for id_ in ("H-1", "H-13", "H-15")} == {"archive"}
+    given = await bob.do("get_context", query="gasket leaks at noon", budget=2_000)
+    ends = [entry["id"] for entry in given["entries"] if entry["part"] == "dead_ends"]
+    assert ends[0] == "H-13", "nearest first"
+    assert {"H-12", "H-11", "H-10", "H-9"} <= set(ends), "and the newest"
+    assert len(ends) == 10
+    assert "H-13 withdrawn (C-14: It was dry all day.): The gasket leaks at noon." in given["context"]
+    assert "Secret" not in given["context"]
+    newest = await bob.do("get_context", budget=2_000)
+    assert newest["context"].splitlines()[:2] == [
+        "dead ends, do not try these again as they were:",
+        "H-13 withdrawn (C-14: It was dry all day.): The gasket leaks at noon.",
+    ]
+    assert (await ann.do("get_context", budget=2_000))["entries"][0]["id"] == "H-15"
+    small = await bob.do("get_context", budget=100)
+    kept = [entry["id"] for entry in small["entries"] if entry["part"] == "dead_ends"]
+    assert small["tokens"] <= 100
+    assert 1 <= len(kept) < 4, "a quarter of the budget"
+
+
 async def test_f72_rules_in_a_context_count_as_shown(tmp_path: Path) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as opened:
         ann, bob = await opened.join("ann", "bob")

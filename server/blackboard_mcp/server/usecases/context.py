@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.agenda import TaskState
 from blackboard_mcp.protocols.answers import Attention
-from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.items import FALLEN, Item, parse_ref
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import check_path
@@ -22,7 +22,16 @@ from ..input.posts import check_text
 from ..input.queries import archive_query
 from ..limits.turns import in_thread
 from ..text.lines import clip, in_quotes, named
-from ..views.context import Context, Found, FoundPart, relevant_live, render_context
+from ..views.context import (
+    FINDINGS,
+    Context,
+    Found,
+    FoundPart,
+    against,
+    dead_ends,
+    relevant_live,
+    render_context,
+)
 from ..views.standing import Standing
 from .blackboard import Blackboard
 
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 _HITS = 10
+_PAST: Final = 10
+"""Most dead ends out of working memory."""
 _PARTS: Final = 4
 _LINE: Final = 160
 _PATIENCE: Final = 2.0
@@ -94,6 +105,11 @@ class Contexts:
             if not found.notice:
                 archived = [Found(item, f"archived, {found.mode}") for item in found.items]
         standing = Standing(snapshot, agent)
+        past = await self._past(name, agent, [one.item for one in archived])
+        reasons = {
+            against(item): parse_ref(against(item)) for item in [*dead_ends(standing), *past] if against(item)
+        }
+        said = await store.read(name, agent, list(reasons.values()), [])
         live = await in_thread(partial(relevant_live, standing, wanted))
         parts = await self._parts(name, wanted)
         found_so = zip_longest(live, archived, parts)
@@ -106,6 +122,8 @@ class Contexts:
             relevant=[one for one in chain.from_iterable(found_so) if one is not None],
             budget=budget,
             tokenizer=self._board.tokenizers.on(name),
+            past=past,
+            said={item.id: item.text for item in said.items},
         )
         context = await in_thread(render)
         await self._board.rules.saw(name, agent, book.revision)
@@ -117,6 +135,15 @@ class Contexts:
         ]
         attention, seq = await self._board.attention(agent, name, items=shown, way=Way.CONTEXT)
         return Given(context, book.revision, seq, attention)
+
+    async def _past(self, board: str, agent: str, near: Sequence[Item]) -> list[Item]:
+        """Returns findings that fell and left working memory: those near what is wanted, then the newest."""
+        newest = await self._board.store.fallen(board, agent, _PAST)
+        read = await self._board.store.read(board, agent, [parse_ref(str(number)) for number in newest], [])
+        by_number = {item.number: item for item in read.items}
+        found = [item for item in near if item.status in FALLEN and item.type in FINDINGS]
+        found = found[: _PAST // 2] + [by_number[number] for number in newest if number in by_number]
+        return list({item.number: item for item in found}.values())[:_PAST]
 
     async def _parts(self, board: str, wanted: str) -> list[FoundPart]:
         """Returns parts of files about what is wanted; none while the files are still being read for the first time."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from blackboard_mcp.protocols.agenda import Task, TaskState
 from blackboard_mcp.protocols.answers import Owed
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Refused
-from blackboard_mcp.protocols.items import FALLEN, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import FALLEN, EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -31,9 +32,11 @@ DEFAULT_BUDGET: Final = 800
 _LINE: Final = 160
 _RELEVANT: Final = 320
 """Characters of a relevant item that are shown."""
+_REASON: Final = 100
+_ENDS: Final = "dead ends, do not try these again as they were:"
 _MISSES: Final = 3
 """Relevant items in a row that may be too long before no more are tried."""
-_FINDINGS: Final = frozenset(
+FINDINGS: Final = frozenset(
     {ItemType.FACT, ItemType.HYPOTHESIS, ItemType.DECISION, ItemType.PLAN, ItemType.ANSWER, ItemType.RESULT}
 )
 _LOOKED_AT: Final = 4_000
@@ -91,8 +94,13 @@ def render_context(
     relevant: Iterable[Found | FoundPart],
     budget: int,
     tokenizer: Tokenizer,
+    past: Sequence[Item] = (),
+    said: Mapping[str, str] = MappingProxyType({}),
 ) -> Context:
     """Returns the context in at most `budget` tokens.
+
+    `past` are dead ends that left working memory, which get a quarter of the budget at most; `said` are texts by id of
+    what is against dead ends.
 
     Raises:
         Refused: the four parts that are never cut need more; `facts["needed"]` suffices.
@@ -117,12 +125,9 @@ def render_context(
     decided = [item for item in items if item.type is ItemType.DECISION and item.status is Status.ACTIVE]
     settled = [item for item in decided if not standing.done(item) and _is_agreed(item)]
     add("decisions", "decided:", ((item.id, [_line(item)]) for item in settled))
-    dead = [
-        item for item in items if item.type in _FINDINGS and (item.status in FALLEN or standing.done(item))
-    ]
-    ends = [(item.id, [f"{item.id} {standing.done(item)}: {clip(item.text, _LINE)}"]) for item in dead]
+    ends = [(item.id, [_end(standing, item, said)]) for item in dead_ends(standing)]
     ends += [(task.id, [f"{task.id} failed: {clip(f'{task.title}: {task.why}', _LINE)}"]) for task in faulted]
-    add("dead_ends", "dead ends, do not try these again as they were:", ends)
+    add("dead_ends", _ENDS, ends)
     least = tokenizer.count("\n".join(lines))
     if least > budget:
         raise Refused(
@@ -136,16 +141,19 @@ def render_context(
     room = budget - least - 1
     named = {id_ for id_, _ in entries}
     sections = (
-        ("yours", "yours to do:", _own(standing, owed)),
-        ("relevant", "relevant:", ((one.id, one.line) for one in relevant)),
+        ("dead_ends", _ENDS, ((item.id, _end(standing, item, said)) for item in past), budget // 4),
+        ("yours", "yours to do:", _own(standing, owed), budget),
+        ("relevant", "relevant:", ((one.id, one.line) for one in relevant), budget),
     )
-    for part, heading, candidates in sections:
-        room, misses, begun = room - tokenizer.count(heading), 0, False
+    for part, heading, candidates, most in sections:
+        begun = heading in lines
+        room -= 0 if begun else tokenizer.count(heading)
+        kept, misses = max(0, room - most), 0
         for id_, line in candidates:
             if id_ in named:
                 continue
             cost = tokenizer.count(line) + 1
-            if cost > room:
+            if cost > room - kept:
                 misses += 1
                 if misses == _MISSES:
                     break
@@ -157,6 +165,30 @@ def render_context(
             entries.append((id_, part))
     text = "\n".join(lines) or "nothing is known yet"
     return Context(text, tokenizer.count(text), tuple(entries))
+
+
+def dead_ends(standing: Standing) -> list[Item]:
+    """Returns the findings in working memory that fell or gave way."""
+    items = [item for item in standing.items.values() if item.zone is Zone.WORKING]
+    return [
+        item for item in items if item.type in FINDINGS and (item.status in FALLEN or standing.done(item))
+    ]
+
+
+def against(item: Item) -> str:
+    """Returns the id of the last item that refutes or criticises this one; empty if none does."""
+    told = [id_ for kind, id_ in item.cited_by if kind in (EdgeKind.REFUTES, EdgeKind.CRITIQUES)]
+    return told[-1] if told else ""
+
+
+def _end(standing: Standing, item: Item, said: Mapping[str, str]) -> str:
+    """Returns a dead end as the context shows it, with what is against it."""
+    why = standing.done(item) or ("withdrawn" if item.status is Status.WITHDRAWN else "rejected")
+    if item.gave_way_to and "replaced" not in why:
+        why = f"replaced by {item.led_to or item.gave_way_to}"
+    elif (id_ := against(item)) and item.status in FALLEN:
+        why += f" ({id_}: {clip(said[id_], _REASON)})" if id_ in said else f" (see {id_})"
+    return f"{item.id} {why}: {clip(item.text, _LINE)}"
 
 
 def _lead(id_: str, bounds: str) -> str:

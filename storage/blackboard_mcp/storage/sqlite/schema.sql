@@ -927,3 +927,5 @@ CREATE TABLE agenda_budget (
     set_by TEXT NOT NULL,
     told INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX item_fallen ON item(board, number)
+    WHERE zone = 'archive' AND deleted = 0 AND status IN ('WITHDRAWN', 'INVALIDATED');

@@ -338,6 +338,12 @@ def awaited(board: str, agent: str, most: int) -> Steps[tuple[tuple[str, Owed], 
     return tuple((name, Owed(item_id(type_, item), Duty(duty))) for name, item, duty, type_ in rows)
 
 
+def fallen(board: str, agent: str, most: int) -> Steps[tuple[int, ...]]:
+    """Returns numbers of findings that fell and left working memory, and that the agent may see, newest first."""
+    row = yield from get_board(board)
+    return tuple(number for (number,) in (yield sql("findings_fallen_archived"), (row.no, agent, most)))
+
+
 def tags(board: str, agent: str) -> Steps[list[str]]:
     """Returns tags of items in working memory, most used first."""
     row = yield from get_board(board)

@@ -74,6 +74,13 @@ SELECT i.type, i.number, i.status, i.text FROM (
 CROSS JOIN item i ON i.board = ?1 AND i.number = n.number
 WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.number DESC;
 
+-- name: findings_fallen_archived
+-- Findings that fell and left working memory, and that an agent may see, newest first.
+SELECT number FROM item INDEXED BY item_fallen
+WHERE board = ?1 AND zone = 'archive' AND deleted = 0 AND status IN ('WITHDRAWN', 'INVALIDATED')
+  AND type IN ('FACT', 'HYPOTHESIS', 'DECISION', 'PLAN', 'ANSWER', 'RESULT') AND VISIBLE(owner, ?2)
+ORDER BY number DESC LIMIT ?3;
+
 -- name: tasks_failed
 -- The newest tasks that failed or were cancelled.
 SELECT number, title, state, why FROM task INDEXED BY task_failed

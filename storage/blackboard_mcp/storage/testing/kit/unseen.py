@@ -136,6 +136,21 @@ class UnseenTests:
         await shown(one, "bob", Look(a.seq))
         assert await unseen(other, "bob") == []
 
+    async def test_findings_that_fell_and_left_are_listed_newest_first(self, at: Table) -> None:
+        fell = [await at.post("alice", f"it is {n}", "HYPOTHESIS") for n in range(3)]
+        mine = await at.post("alice", "mine", "FACT", private=True)
+        log = await at.post("alice", "so it went", "LOG")
+        stands = await at.post("alice", "it stands", "HYPOTHESIS")
+        live = await at.post("alice", "not so", "HYPOTHESIS")
+        for item in (*fell, mine, log, live):
+            await at.change("alice", item, status="WITHDRAWN")
+        await at.gone(*fell, mine, log, stands)
+        numbers = [item.number for item in reversed(fell)]
+        assert await at.store.fallen(at.board, "bob", 10) == (*numbers,)
+        assert await at.store.fallen(at.board, "alice", 10) == (mine.number, *numbers)
+        assert await at.store.fallen(at.board, "bob", 2) == (*numbers[:2],)
+        assert await at.store.fallen(at.board, "bob", 0) == ()
+
     async def test_who_is_awaited_is_told_to_those_who_see_the_item(self, at: Table) -> None:
         claim = await at.post("alice", "it is so")
         critique = await at.post("bob", "it is not", "CRITIQUE", critiques=claim)
