@@ -116,6 +116,38 @@ async def test_what_is_reserved_others_do_not_write(board: Any, mode: str) -> No
 
 
 @both
+async def test_rules_of_files_that_are_found_or_listed_are_named(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await bob.do(
+        "artifact_write", path="docs/pumps.md", content="# Pumps\n\nAt eight bar the gasket bursts.\n"
+    )
+    await bob.do("artifact_write", path="src/bread.py", content="def bake(): ...\n")
+    await ann.do("constraint", text="Plain English.", scope="path:docs/**")
+    await ann.do("constraint", text="Typed.", scope="path:**/*.py")
+    await ann.do("constraint", text="In metres.", scope="path:Docs/pumps.md")
+    await ann.do("constraint", text="Nothing here.", scope="path:lib/**")
+    for tool, given, rules in (
+        ("artifact_search", {"text": "gasket bursts"}, ["K-1", "K-3"]),
+        ("artifact_search", {"text": "bake"}, ["K-2"]),
+        ("artifact_search", {"text": "gasket", "path": "**/*.md"}, ["K-1", "K-3"]),
+        ("artifact_list", {"path": "**/*.md"}, ["K-1", "K-3"]),
+        ("artifact_list", {"path": "**/*.py"}, ["K-2"]),
+        ("artifact_list", {}, ["K-1", "K-2", "K-3"]),
+        ("artifact_list", {"path": "**/*.txt"}, []),
+        ("artifact_history", {}, ["K-1", "K-2", "K-3"]),
+        ("artifact_history", {"path": "src/bread.py"}, ["K-2"]),
+    ):
+        assert (await bob.do(tool, **given))["rules"] == rules, (tool, given)
+        said = await bob.say(tool, **given)
+        assert said.count("here: ") == bool(rules), (tool, given)
+        assert not rules or f"here: {', '.join(rules)}; not seen by you yet: " in said
+    for n in range(30):
+        await ann.do("constraint", text=f"Rule {n}.", scope="path:src/**")
+    said = await bob.say("artifact_search", text="bake")
+    assert "K-23 and 11 more; not seen" in said
+
+
+@both
 async def test_rules_of_a_path_reach_who_reads_and_writes_there(board: Any, mode: str) -> None:
     ann, bob = await board.join("ann", "bob")
     await ann.do("constraint", text="Plain English,\nshort sentences.", scope="path:docs/**")

@@ -30,6 +30,8 @@ _OUTLINED: Final = 600
 _TITLE: Final = 60
 _LINE: Final = 200
 _MESSAGE: Final = 100
+_RULES: Final = 20
+"""Most rules that an answer names."""
 _UNUSUAL: Final = re.compile("[\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -153,8 +155,13 @@ def rules_named(book: RuleBook) -> list[str]:
     if not book.mine:
         return []
     new = [rule.id for rule in book.unseen]
-    said = f"{book.label}, here: {', '.join(rule.id for rule in book.mine)}"
-    return [f"{said}; not seen by you yet: {', '.join(new)} → constraint()" if new else said]
+    said = f"{book.label}, here: {_some([rule.id for rule in book.mine])}"
+    return [f"{said}; not seen by you yet: {_some(new)} → constraint()" if new else said]
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = len(ids) - _RULES
+    return ", ".join(ids[:_RULES]) + (f" and {more} more" if more > 0 else "")
 
 
 def content_lines(content: ArtifactContent, found: Excerpt | None, now: datetime, *, then: bool) -> list[str]:

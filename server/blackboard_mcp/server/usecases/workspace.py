@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
-from blackboard_mcp.protocols.rules import RuleBook
+from blackboard_mcp.protocols.rules import Rule, RuleBook
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import (
     MAX_FILE,
@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.workspace import (
     check_path,
     file_glob,
 )
+from blackboard_mcp.storage.operations.agenda.reservations import overlap
 
 from ..input.idempotency import once_of
 from ..input.posts import check_agent, check_text
@@ -237,7 +238,7 @@ class Workspace:
             with suppress(UnknownReference):
                 files = [(await self._board.store.read_artifact(name, folder)).revision]
         listing = await in_thread(partial(_listed, files, folder, glob, depth, after))
-        return listing, await self._known(name, agent, folder)
+        return listing, await self._known(name, agent, folder, [entry.path for entry in listing.entries])
 
     async def outline(self, agent: str, board: str | None, listing: Listing) -> Sequence[Outline]:
         """Returns what is defined in the listed files, those of the first `MAX_OUTLINED`."""
@@ -269,7 +270,7 @@ class Workspace:
             return not folder or found == folder or found.startswith(f"{folder}/")
 
         hits, files = await self._searched().search(name, text, wanted, limit)
-        return hits, files, await self._known(name, agent, folder)
+        return hits, files, await self._known(name, agent, folder, [hit.revision.path for hit in hits])
 
     async def parts(self, board: str, text: str, limit: int) -> Sequence[ArtifactHit]:
         """Returns the best parts of a board's files for a text, best first."""
@@ -284,7 +285,7 @@ class Workspace:
         name = await self._board.board_of(board, agent)
         path = check_path(path) if path else ""
         found = await self._board.store.artifact_history(name, path, before, limit)
-        return found, await self._known(name, agent, path)
+        return found, await self._known(name, agent, path, [one.path for one in found])
 
     async def diff(self, agent: str, board: str | None, revision: Revision) -> str:
         """Returns what a revision changed, as a unified diff; empty if the content is not text.
@@ -314,11 +315,30 @@ class Workspace:
         self._index = self._index or ArtifactIndex(self._board.store)
         return self._index
 
-    async def _known(self, board: str, agent: str, path: str) -> Known:
+    async def _known(self, board: str, agent: str, path: str, shown: Sequence[str] = ()) -> Known:
+        """Returns what is told besides: the rules are those for the path, and for files and folders that are shown."""
         book = await self._board.store.rules(board, agent, path)
+        if shown and not all(rule.mine for rule in book.rules):
+            book = await in_thread(partial(_with_rules_of, book, shown))
         attention, seq = await self._board.attention(agent, board)
         checks = () if self._checks is None else await self._checks.states(agent, board, path)
         return Known(book, seq, attention, checks)
+
+
+def _with_rules_of(book: RuleBook, shown: Sequence[str]) -> RuleBook:
+    """Returns the rules, with those for one of some files, or of folders, which end with a slash, as the agent's."""
+    files = [path for path in shown if not path.endswith("/")]
+    folders = [path for path in shown if path.endswith("/")]
+
+    def concerns(rule: Rule) -> bool:
+        kind, _, glob = rule.scope.partition(":")
+        return kind == "path" and (
+            any(map(file_glob(glob), files))
+            or any(overlap(f"file:{glob}", f"file:{folder}**") for folder in folders)
+        )
+
+    rules = [rule if rule.mine else replace(rule, mine=concerns(rule)) for rule in book.rules]
+    return replace(book, rules=tuple(rules))
 
 
 def _folder_of(path: str) -> tuple[str, str]:
