@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.workspace import committer
 from blackboard_mcp.storage.workspace.committer import Committer, folder_of
 from dulwich.repo import Repo
+from patience import RUN
 
 
 @pytest.fixture
@@ -78,6 +80,53 @@ async def test_the_last_file_of_a_folder_takes_the_folder_along(store: SqlBoardS
     await write(store, "a", "x")
     await Committer(store, tmp_path).update("main")
     assert tree(tmp_path) == {"artifacts/a": b"x"}
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs Git, to push as others do")
+async def test_links_pushed_from_a_clone_reach_neither_the_board_nor_other_folders(
+    store: SqlBoardStore, tmp_path: Path
+) -> None:
+    await write(store, "docs/a.md", "one")
+    await write(store, "docs/b.md", "two")
+    top, cloned, outside = tmp_path / "top", tmp_path / "clone", tmp_path / "outside"
+    head = await Committer(store, top).update("main")
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+
+    def git(*words: str, at: Path = cloned) -> int:
+        named = ("-c", "user.name=eve", "-c", "user.email=eve@example.org", "-c", "core.symlinks=true")
+        done = subprocess.run(["git", "-C", str(at), *named, *words], capture_output=True, timeout=RUN)
+        return done.returncode
+
+    assert git("clone", "-q", str(folder_of(top, "main")), str(cloned), at=tmp_path) == 0
+    (cloned / "artifacts/docs/a.md").unlink()
+    (cloned / "artifacts/docs/a.md").symlink_to(outside / "secret")
+    (cloned / "artifacts/out").symlink_to(outside, target_is_directory=True)
+    assert git("add", "-A") == git("commit", "-qm", "links") == 0
+    assert git("push", "-q", "origin", "HEAD:main") != 0, "pushes are refused"
+    assert git("push", "-q", "origin", "HEAD:other") != 0
+    # A repository of an older version took them: they are put away, and the files are the board's.
+    assert git("config", "--unset", "receive.hideRefs", at=folder_of(top, "main")) == 0
+    assert git("push", "-q", "origin", "HEAD:main") == 0
+    assert await Committer(store, top).update("main") == head
+    assert tree(top) == {"artifacts/docs/a.md": b"one", "artifacts/docs/b.md": b"two"}
+    assert [one.path for one in await store.artifacts("main")] == ["docs/a.md", "docs/b.md"]
+    assert git("config", "--unset", "receive.hideRefs", at=folder_of(top, "main")) == 0
+    assert git("push", "-q", "--force", "origin", "HEAD:main") == 0
+    for path in ("out/secret", "docs/a.md", "out/new"):
+        await write(store, path, "mine")
+    await store.write_artifact("main", "ann", "docs/a.md", Edit(restore=1))
+    await Committer(store, top).update("main")
+    assert tree(top) == {
+        "artifacts/docs/a.md": b"one",
+        "artifacts/docs/b.md": b"two",
+        "artifacts/out/new": b"mine",
+        "artifacts/out/secret": b"mine",
+    }
+    assert {file.name: file.read_text() for file in outside.iterdir()} == {"secret": "secret"}
+    again = tmp_path / "again"
+    assert git("clone", "-q", str(folder_of(top, "main")), str(again), at=tmp_path) == 0
+    assert [path for path in again.rglob("*") if path.is_symlink()] == []
 
 
 async def test_a_restored_backup_takes_the_branch_back(store: SqlBoardStore, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def workspace(config: Path | None, data: Path | None, board: str | None, history
     """Bring the Git repository of a board's files up to date, and say where it is.
 
     Each write of an agent is one commit. A server does the same by itself soon after each write. Clone it to read or
-    build the files; what is pushed into it does not reach the board.
+    build the files; it refuses pushes.
     """
     asyncio.run(_workspace(settings_of(config, data=data, board=board), history))
 

@@ -121,6 +121,10 @@ class Committer:
         from .repository import stamp
 
         head, last = await asyncio.to_thread(repository.last)
+        if (head or b"").decode() != await asyncio.to_thread(repository.head):
+            if head is None:
+                raise KeyError(board)
+            await asyncio.to_thread(repository.go_back, head)  # commits of others are no files of the board
         if last is not None:
             known = await self._store.artifact_history(board, "", last[0] + 1, 1)
             if not known or stamp(known[0]) != last:

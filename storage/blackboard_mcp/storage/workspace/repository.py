@@ -44,25 +44,28 @@ class Repository:
             _make(folder)
         self._repo = Repo(str(folder))
         self._new = 0
+        _refuse_pushes(self._repo)
 
     def close(self) -> None:
         """Closes the files of the repository."""
         self._repo.close()
 
     def last(self) -> tuple[ObjectID | None, tuple[int, str] | None]:
-        """Returns the last commit, and the number and instant of the last revision up to it.
+        """Returns the last commit of the server's, and the number and instant of the last revision up to it.
 
         Raises:
             KeyError: an object is missing.
         """
-        head = at = self._head()
+        at, own = self._head(), None
         while at is not None:
             commit = self._commit(at)
             found = _trailers(commit)
+            if own is None and (found is not None or commit.author == _SERVER):
+                own = at
             if found is not None:
-                return head, found
+                return own, found
             at = commit.parents[0] if commit.parents else None
-        return head, None
+        return own, None
 
     def head(self) -> str:
         """Returns the id of the last commit; empty if there is none."""
@@ -223,6 +226,16 @@ def _make(folder: Path) -> None:
         Repo.init_bare(beside, default_branch=b"main").close()
         with contextlib.suppress(OSError):  # another process made it meanwhile
             Path(beside).rename(folder)
+
+
+def _refuse_pushes(repo: Repo) -> None:
+    """Has Git refuse whatever is pushed, as links that lead out of a clone: the files are the board's."""
+    config = repo.get_config()
+    with contextlib.suppress(KeyError):
+        if config.get((b"receive",), b"hideRefs") == b"refs":
+            return
+    config.set((b"receive",), b"hideRefs", b"refs")
+    config.write_to_path()
 
 
 def _copy(tree: Tree) -> Tree:

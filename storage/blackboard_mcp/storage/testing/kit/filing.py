@@ -158,6 +158,32 @@ class WorkspaceTests:
         every = await write(at, "bob", "a.md", replace=(b"one", b"2"), every=True)
         assert await content(at, every.revision.path) == b"2 2\n"
 
+    @pytest.mark.parametrize("bound", ["owner_bytes", "board_bytes"])
+    async def test_a_file_beyond_the_bound_on_bytes_is_refused_whole(self, at: Table, bound: str) -> None:
+        await write(at, "alice", "a.md", "one")
+        each = (await at.store.statistics(at.board, "alice")).stored_bytes
+        assert each > 1_000, "each revision counts as a thousand bytes and its content"
+        await at.configure(**{bound: 3 * each})
+        for text in ("two", "six"):
+            await at.store.write_artifact(at.board, "alice", f"{text}.md", Edit(content=text.encode()))
+        before = (await at.standing(), await at.events(), await at.store.artifact_history(at.board))
+        for path, edit in (
+            ("new/b.md", Edit(content=b"x")),
+            ("a.md", Edit(append=b"x")),
+            ("a.md", Edit(replace=(b"one", b"x"))),
+            ("two.md", Edit(content=b"three")),
+        ):
+            with pytest.raises(QuotaExceeded, match=f"board setting {bound}.*Nothing was changed"):
+                await at.store.write_artifact(at.board, "alice", path, edit)
+        assert (await at.standing(), await at.events(), await at.store.artifact_history(at.board)) == before
+        assert [one.path for one in await at.store.artifacts(at.board)] == ["a.md", "six.md", "two.md"]
+        assert await content(at, "a.md") == b"one"
+        with pytest.raises(UnknownReference):
+            await content(at, "new/b.md")
+        await at.configure(**{bound: 0})
+        await at.store.write_artifact(at.board, "alice", "new/b.md", Edit(content=b"x"))
+        assert await content(at, "new/b.md") == b"x"
+
     async def test_replace_knows_both_line_ends(self, at: Table) -> None:
         await write(at, "alice", "a.txt", "one\r\ntwo\r\n")
         await write(at, "alice", "a.txt", replace=(b"one\ntwo", b"1\n2"))
