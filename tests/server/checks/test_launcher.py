@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -112,6 +113,46 @@ async def test_what_breaks_a_limit_is_ended(top: Path, code: str, limits: dict[s
     assert why in outcome.why
     assert len(outcome.output) < 70_000
     assert not alive(mark)
+
+
+BOUNDED = """
+import importlib.util, os, signal, sys
+spec = importlib.util.spec_from_file_location("launcher", sys.argv[1])
+launcher = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(launcher)
+launcher._OF_OTHERS = 0
+os.setuid(54321)
+launcher._bound({"processes": 20, "cpu_seconds": 60, "file_bytes": 10**6, "memory_bytes": 10**9})
+children = []
+try:
+    for _ in range(1_000):
+        if (child := os.fork()) == 0:
+            signal.pause()
+        children.append(child)
+except BlockingIOError:
+    pass
+for child in children:
+    os.kill(child, signal.SIGKILL)
+print(len(children))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, who has no processes yet")
+def test_the_system_bounds_how_many_a_user_starts_while_nobody_looks() -> None:
+    words = [sys.executable, "-I", "-S", "-c", BOUNDED, str(LAUNCHER)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert 20 < int(done.stdout) < 600
+
+
+async def test_the_launcher_goes_before_what_it_started_if_it_may(top: Path) -> None:
+    first = "import os; os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))"
+    words = [sys.executable, "-S", "-c", first]
+    may = (await asyncio.to_thread(subprocess.run, words, capture_output=True)).returncode == 0
+    shown = (
+        "import os; print([os.sched_getscheduler(n) & 7 for n in (os.getppid(), 0)], os.getpriority(0, 0))"
+    )
+    outcome = await run(python(shown), top, FREE)
+    assert outcome.output == f"[{os.SCHED_RR if may else os.SCHED_OTHER}, {os.SCHED_OTHER}] 10"
 
 
 async def test_what_hides_from_its_group_ends_with_it(top: Path) -> None:
