@@ -11,11 +11,6 @@ FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND V
 SELECT number, seq, updated_at, tokens
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
--- name: types_visible
--- The types of items (a JSON list of numbers) that an agent may see, without reading their texts.
-SELECT number, type FROM item
-WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
-
 -- name: beginnings
 -- The first characters of versions (a JSON list of [number, version]) of items that an agent may see.
 SELECT i.number, CAST(json_extract(w.value, '$[1]') AS INTEGER),

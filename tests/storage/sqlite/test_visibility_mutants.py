@@ -1,0 +1,471 @@
+"""A statement that forgets who may see is noticed: with each predicate of read rules opened, a named check fails.
+
+`test_visibility` holds that no statement is without one; this holds that none could lose it and nobody would know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.agenda import NewTask, Settle
+from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.board import BoardChange
+from blackboard_mcp.protocols.errors import Conflict, QuotaExceeded
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.items import Item, Ref
+from blackboard_mcp.protocols.panels import Panel, panels_json
+from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.tokens import CountedText
+from blackboard_mcp.protocols.transactions import Since, Transaction
+from blackboard_mcp.storage.operations.ledger import read_set, rows
+from blackboard_mcp.storage.operations.reading import snapshots
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
+from blackboard_mcp.storage.testing.walk.inline import inline_store
+
+NEST = "nest"
+MARK = "GLOB 'read:*' AND ("
+"""What begins the part of each predicate that asks for read rules."""
+Check = Callable[[Table, pytest.MonkeyPatch], Awaitable[None]]
+
+
+def rule(*readers: str) -> ReadRule:
+    """A rule by which only some see what has the tag `NEST`."""
+    return ReadRule(NEST, readers, tags=(NEST,))
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[SqlBoardStore]:
+    opened = inline_store(HandClock())
+    yield opened
+    opened.engine._raw.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def at(store: SqlBoardStore, request: pytest.FixtureRequest) -> Table:
+    """A board of its own, where alice and bob read what the rule keeps, and eve does not."""
+    table = Table(store, re.sub(r"\W+", "-", request.node.name)[-60:])
+    await store.set_read_rules([rule("alice", "bob")])
+    await store.ensure_board(table.board, "alice", CONFIG)
+    return table
+
+
+async def keep(at: Table, text: str, type: str | None = None, agent: str = "alice", **said: Any) -> Item:
+    """Posts something that the rule keeps."""
+    made = draft(text, type, **{**said, "tags": (NEST, *said.get("tags", ()))})
+    return (await at.batch(agent, replace(made, visibility=None))).items[0]
+
+
+def hide(at: Table, item: Item) -> None:
+    """Hides an item that the product would not hide, so that only the statement that is asked keeps it from eve."""
+    at.store.engine._raw.execute(  # type: ignore[attr-defined]
+        "UPDATE item SET owner = ? WHERE number = ? AND board = (SELECT no FROM board WHERE id = ?)",
+        (rule().mark, item.number, at.board),
+    )
+
+
+async def view(at: Table, look: int = 0) -> Snapshot:
+    """What eve's view is made of."""
+    return await at.store.snapshot(at.board, "eve", look=look)
+
+
+# One check for each statement, or for some that one answer is made of. With eve's eyes each of them says what she is
+# told where something is hidden from her.
+
+
+async def entries_changed(at: Table, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(read_set, "_SCAN", 3)
+    for n in range(3):
+        await at.post("alice", "shared", key=f"other:{n}")
+    since = await at.seq()
+    for n in range(4):
+        await keep(at, "hidden", key=f"plan:{n}")
+    for _ in range(4):
+        await at.post("alice", "noise", "LOG")
+    await at.store.transact(at.board, "eve", Transaction({"plan:*": Since(since)}, (), ()), config=CONFIG)
+
+
+async def items_around(at: Table, patch: pytest.MonkeyPatch) -> None:
+    first = await at.post("alice", "first")
+    before = await keep(at, "before", thread=first)
+    middle = await at.post("bob", "middle", thread=first)
+    await keep(at, "after", thread=first)
+    last = await at.post("bob", "last", thread=first)
+    found = await at.store.around(at.board, "eve", [middle.number, before.number])
+    assert found.get(before.number) is None, "itself"
+    assert found[middle.number][0] == first.number, "the one before"
+    assert found[middle.number][1] == last.number, "the one after"
+
+
+async def newest_archived(at: Table, patch: pytest.MonkeyPatch) -> None:
+    listed = [await at.post("alice", "shown", "LOG", tags=("a",)) for _ in range(2)]
+    for n in range(2):
+        listed.append(await keep(at, f"hidden {n}", "PLAN", tags=("canary",)))
+    await at.gone(*listed)
+    archived = (await view(at)).archived
+    assert archived.last == listed[1].id
+    assert (archived.tags, archived.starts) == (("a",), ("shown", "shown"))
+
+
+async def news(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.post("eve", "here I am")
+    look = await at.seq()
+    await keep(at, "hidden")
+    shown = await at.post("alice", "shown")
+    assert [event.item for event in (await view(at, look)).news.events] == [shown.id]
+
+
+async def waiting_for_index(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.gone(await at.post("alice", "shown"), await keep(at, "hidden"))
+    assert (await at.store.statistics(at.board, "eve")).waiting_for_index == 1
+
+
+async def retractions(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """Eve's own notes rest on what she could read once."""
+    await at.store.set_read_rules([rule("alice", "bob", "eve")])
+    shown = await at.post("alice", "shown")
+    hidden = await keep(at, "hidden")
+    between = await keep(at, "rests on what is shown", derived_from=shown)
+    notes = [
+        await at.post("eve", "of what is hidden", private=True, derived_from=hidden),
+        await at.post("eve", "by way of what is hidden", private=True, derived_from=between),
+    ]
+    notes.append(await at.post("eve", "by way of a note", private=True, derived_from=notes[0]))
+    await at.change("alice", hidden, status="WITHDRAWN")
+    await at.change("alice", shown, status="WITHDRAWN")
+    while await at.store.spread_retractions():
+        pass
+    assert all([(await at.item(note, "eve")).retracted for note in notes])
+    await at.store.set_read_rules([rule("alice", "bob")])
+    for note in notes:
+        assert (await at.item(note, "eve")).retracted == (), note.text
+
+
+async def results_before(at: Table, patch: pytest.MonkeyPatch) -> None:
+    tasks = [NewTask(title="first"), NewTask(title="then", after=(-1,))]
+    first, then = (task.number for task in (await at.store.plan(at.board, "alice", tasks)).tasks)
+    await at.store.take_task(at.board, "alice", number=first)
+    done = Settle("done", first, text=CountedText("hidden", 1))  # type: ignore[arg-type]
+    result = (await at.store.settle_task(at.board, "alice", done)).item
+    assert result is not None
+    hide(at, result)
+    taken = await at.store.take_task(at.board, "eve", number=then)
+    assert taken is not None
+    assert [(one.item, one.text) for one in taken.inputs] == [(None, "")]
+
+
+async def lists(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """What is asked for by number, key or place in the log, and is there for nobody but readers."""
+    hidden = await keep(at, "hidden", key="plan:x", tags=("canary",))
+    seen, eve = at.store, "eve"
+    found = await seen.read(at.board, eve, [Ref(hidden.number)], ["plan:x"])
+    assert found.items == ()
+    assert await seen.beginnings(at.board, eve, [(hidden.number, 1)]) == {}
+    assert await seen.history(at.board, eve, hidden.number) == ()
+    assert await seen.readers(at.board, eve, [hidden.number]) == {}
+    assert await seen.tags(at.board, eve) == []
+    assert [event.item for event in await at.events(eve)] == [None], "the board's beginning"
+    assert (await seen.explain(at.board, eve, [])).tokens == 0
+    assert (await seen.statistics(at.board, eve)).counts == {}
+
+
+async def unseen(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.post("eve", "here I am")
+    look = await at.seq()
+    await keep(at, "hidden")
+    shown = await at.post("alice", "shown")
+    told = (await at.store.log(at.board, "eve", 1 << 62, 1, look=look)).attention
+    assert [item for _, item in told.fresh] == [shown.number]
+
+
+async def last_acts(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await keep(at, "hidden", agent="dora")
+    assert [name for name, _ in (await view(at)).here] == ["alice"]
+
+
+async def agents_known(at: Table, patch: pytest.MonkeyPatch) -> None:
+    shown = await at.post("alice", "shown")
+    await keep(at, "hidden", agent="dora")
+    assert (await at.store.readers(at.board, "eve", [shown.number]))[shown.number].never == ()
+
+
+async def archived(at: Table, patch: pytest.MonkeyPatch) -> None:
+    hidden = await keep(at, "hidden")
+    await at.change("alice", hidden, status="WITHDRAWN")
+    await at.gone(hidden)
+    assert await at.store.unindexed(at.board, "eve", 10) == []
+    assert await at.store.fallen(at.board, "eve", 10) == ()
+
+
+async def law(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await keep(at, "hidden", "CONSTRAINT")
+    assert (await at.store.rules(at.board, "eve")).rules == ()
+    assert (await at.store.statistics(at.board, "eve")).protected_items == 0
+
+
+async def panels(at: Table, patch: pytest.MonkeyPatch) -> None:
+    named = {"panels": panels_json([Panel("free", "", ("*",))])}
+    await at.store.change_board(at.board, SYSTEM, BoardChange(settings=named))
+    await keep(at, "hidden", tags=("panel:free",))
+    free = next(one for one in await at.store.panels(at.board, "eve") if one.panel.name == "free")
+    assert (free.items, free.version) == (0, 0)
+
+
+async def top(at: Table, patch: pytest.MonkeyPatch) -> None:
+    shown = await at.post("alice", "shown")
+    await keep(at, "hidden", importance=4)
+    assert [item.number for item in (await at.store.snapshot(at.board, "eve", most=1)).items] == [
+        shown.number
+    ]
+
+
+async def top_of_type(at: Table, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(snapshots, "_OF_TYPE", 1)
+    shown = await at.post("alice", "shown", "PLAN")
+    await keep(at, "hidden", "PLAN", importance=4)
+    assert [item.number for item in (await at.store.snapshot(at.board, "eve", most=1)).items] == [
+        shown.number
+    ]
+
+
+async def edges(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.store.set_read_rules([rule("alice", "bob", "eve")])
+    shown, hidden = await at.post("alice", "shown"), await keep(at, "hidden")
+    note = await at.post("eve", "of what is hidden", private=True, derived_from=hidden)
+    await keep(at, "rests", derived_from=shown)
+    await at.store.set_read_rules([rule("alice", "bob")])
+    assert (await at.item(shown, "eve")).cited_by == (), "from what is hidden"
+    assert (await at.item(note, "eve")).edges == (), "to what is hidden"
+
+
+async def thread(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """Eve's own note stands in a conversation whose beginning she could read once."""
+    await at.store.set_read_rules([rule("alice", "bob", "eve")])
+    hidden = await keep(at, "hidden")
+    note = await at.post("eve", "of what is hidden", private=True, replies_to=hidden)
+    await at.store.set_read_rules([rule("alice", "bob")])
+    assert (await at.item(note, "eve")).thread_id != hidden.id
+
+
+async def claims(at: Table, patch: pytest.MonkeyPatch) -> None:
+    shown = await at.post("alice", "shown")
+    claim = await at.post("bob", "otherwise", refutes=shown)
+    await keep(at, "hidden", agent="bob", supersedes=shown)
+    assert [one.by for one in (await at.item(shown, "eve")).contested] == [claim.id]
+
+
+async def replaced_by(at: Table, patch: pytest.MonkeyPatch) -> None:
+    shown = await at.post("alice", "shown")
+    await keep(at, "hidden", supersedes=shown)
+    assert (await view(at)).replaced == {}
+
+
+async def former(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """What eve wrote as a reader she does not see when she is none."""
+    await at.store.set_read_rules([rule("alice", "bob", "eve")])
+    shown, hidden = await at.post("eve", "shown"), await keep(at, "hidden", agent="eve")
+    note = await at.post("eve", "instead of both", private=True, supersedes=[shown, hidden])
+    await at.store.set_read_rules([rule("alice", "bob")])
+    assert (await at.item(note, "eve")).former == 1
+
+
+async def adopted(at: Table, patch: pytest.MonkeyPatch) -> None:
+    aim = await at.post("alice", "shown", "PLAN")
+    reply = await at.post("bob", "do it so", "REPLY", replies_to=aim)
+    await at.post("carol", "as bob says", derived_from=reply)
+    await keep(at, "hidden", "PLAN", supersedes=aim, derived_from=reply)
+    assert (await at.item(reply, "eve")).adopted_in is None
+
+
+async def answers_to(at: Table, patch: pytest.MonkeyPatch) -> None:
+    question = await at.post("carol", "what is shown?", "QUESTION")
+    await keep(at, "hidden", "ANSWER", replies_to=question)
+    assert (await view(at)).answered == {}
+
+
+async def ahead(at: Table, patch: pytest.MonkeyPatch) -> None:
+    done = await keep(at, "hidden and done")
+    await at.change("alice", done, status="WITHDRAWN")
+    await keep(at, "hidden why", analyzed_by=await keep(at, "hidden", "LOG"))
+    shown = await at.post("alice", "shown", importance=4)
+    turn = (await at.store.explain(at.board, "eve", [shown.number])).explanations[0].turn
+    assert turn is not None
+    assert (turn.items, turn.tokens) == (0, 0)
+
+
+async def reads(at: Table, patch: pytest.MonkeyPatch) -> None:
+    since = await at.seq()
+    hidden = await keep(at, "hidden", key="plan:x")
+    for name, read in {
+        str(hidden.number): 0,
+        "plan:x": 0,
+        "plan:*": Since(since),
+        "$board": Since(since),
+    }.items():
+        await at.store.transact(at.board, "eve", Transaction({name: read}, (), ()), config=CONFIG)
+
+
+async def chosen_on_account(at: Table, patch: pytest.MonkeyPatch) -> None:
+    for agent in ("alice", "eve"):
+        await at.store.set_owner(agent, "acme")
+    most = int(CONFIG.low_tokens * CONFIG.owner_share)
+    try:
+        await at.post("carol", "there")
+        await keep(at, "hidden", importance=5, tokens=most - 10)
+        with pytest.raises(QuotaExceeded) as told:
+            await at.post("eve", "more", importance=5, tokens=20)
+        assert told.value.facts["items"] == []
+    finally:
+        for agent in ("alice", "eve"):
+            await at.store.set_owner(agent, agent)
+
+
+# What bears a debate or a duty cannot come under a rule. The statements about it ask all the same.
+
+
+async def duties(at: Table, patch: pytest.MonkeyPatch) -> None:
+    asked = await at.post("alice", "@bob @eve hidden?", "QUESTION")
+    hide(at, asked)
+    assert await at.store.awaited(at.board, "eve", 10) == ()
+    assert await at.owed("eve") == set()
+
+
+async def successions(at: Table, patch: pytest.MonkeyPatch) -> None:
+    shown, other = await at.post("alice", "shown"), await at.post("alice", "hidden")
+    await at.post("bob", "no", "CRITIQUE", critiques=shown)
+    await at.concede("alice", shown, to=other)
+    hide(at, other)
+    assert (await at.item(shown, "eve")).gave_way_to == ""
+
+
+async def debates_ended(at: Table, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(snapshots, "_ENDED", 1)
+    shown, hidden = await at.post("alice", "shown"), await at.post("alice", "hidden")
+    for item in (shown, hidden):
+        await at.post("bob", "no", "CRITIQUE", critiques=item)
+        await at.concede("alice", item)
+    hide(at, hidden)
+    assert [view.root for view in (await view(at)).ended] == [shown.number]
+
+
+async def item_stamps(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """A debate brings its item to a view, and readers had it kept."""
+    hidden = await at.post("alice", "hidden")
+    await at.post("bob", "no", "CRITIQUE", critiques=hidden)
+    await at.store.snapshot(at.board, "alice")
+    hide(at, hidden)
+    assert hidden.number not in [item.number for item in (await view(at)).items]
+
+
+async def critiques_before(at: Table, patch: pytest.MonkeyPatch) -> None:
+    shown = await at.post("alice", "shown")
+    hide(at, await at.post("bob", "no", "CRITIQUE", critiques=shown))
+    posted = await at.batch("eve", draft("never", "CRITIQUE", critiques=shown))
+    assert posted.remarks == ()
+
+
+async def authors(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.post("eve", "here I am")
+    look, left = await at.seq(), await at.post("alice", "hidden")
+    await at.gone(left)
+    hide(at, left)
+    assert (await view(at, look)).news.authors == {}
+
+
+CHECKS: dict[Check, str] = {
+    adopted: "adopted",
+    agents_known: "agents_known agents_known:1 agents_known:2",
+    ahead: "ahead_done ahead_logs ahead_least",
+    answers_to: "answers_to",
+    archived: "findings_fallen_archived outbox_of_board",
+    authors: "authors",
+    chosen_on_account: "chosen_on_account",
+    claims: "contests",
+    critiques_before: "critiques_before",
+    debates_ended: "debates_ended",
+    duties: "awaited_of_others obligations_of_agent",
+    edges: "edges_visible edges_visible:1 edges_visible:2",
+    entries_changed: "entries_changed entries_changed:2",
+    former: "former",
+    item_stamps: "item_stamps",
+    items_around: "items_around items_around:1 items_around:2 items_around:3",
+    last_acts: "last_acts",
+    law: "law protected_figures_visible",
+    lists: (
+        "items_by_number items_by_key beginnings events_of_item events_after sighted tags_of_board own_notes "
+        "status_counts"
+    ),
+    newest_archived: "newest_archived",
+    news: "news",
+    panels: "panel_items panel_version",
+    reads: "standing_items standing_entries events_between last_event",
+    replaced_by: "replaced_by",
+    results_before: "results_before",
+    retractions: "retractions retractions:1 retractions:2",
+    successions: "successions",
+    thread: "types",
+    top: "top",
+    top_of_type: "top_of_type",
+    unseen: "unseen",
+    waiting_for_index: "waiting_for_index",
+}
+"""What notices that a statement forgot: all of its predicates, or one of several, counted from 1."""
+MUTANTS = [(check, name) for check, names in CHECKS.items() for name in names.split()]
+AGAIN: dict[str, set[str]] = {
+    "an event bears the mark of its item, and the other predicate of the statement leaves hidden items out": {
+        "entries_changed:1",
+    },
+    "the log of an item that was found for the agent: its events bear the item's mark": {
+        *("amendments_of_item", "last_event_of_items"),
+    },
+    "the agent's own item, with the mark that it would write with now and so sees": {"said_before"},
+    "to choose an index: entries that match are asked for with the predicate": {"keys_counted"},
+    "only an item that everybody sees, or that bears the same mark, supersedes one for good": {
+        "retractions:3"
+    },
+}
+"""Predicates that could be lost and nothing would be told, and why not."""
+UNJUDGED: set[str] = set()
+"""Predicates that nobody judged yet: each is to come into one of the two."""
+
+
+def predicates() -> dict[str, str]:
+    """The statements that have a predicate of read rules; those with several also by the place of each."""
+    found: dict[str, str] = {}
+    for name, text in rows._statements().items():
+        places = [match.end() for match in re.finditer(re.escape(MARK), text)]
+        if not places:
+            continue
+        found[name] = text.replace(MARK, f"{MARK}1 OR ")
+        if len(places) > 1:
+            for place, end in enumerate(places, 1):
+                found[f"{name}:{place}"] = f"{text[:end]}1 OR {text[end:]}"
+    return found
+
+
+def test_each_predicate_stands_in_one_list() -> None:
+    """A new statement fails here until a check notices that it forgets, or a reason says why it need not."""
+    listed = [
+        *(name for _, name in MUTANTS),
+        *UNJUDGED,
+        *(name for names in AGAIN.values() for name in names),
+    ]
+    assert sorted(listed) == sorted(predicates())
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_what_is_hidden_is_not_told(at: Table, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    await check(at, monkeypatch)
+
+
+@pytest.mark.parametrize(("check", "name"), MUTANTS, ids=[name for _, name in MUTANTS])
+async def test_a_statement_that_forgets_is_noticed(
+    at: Table, check: Check, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rows._statements(), name.partition(":")[0], predicates()[name])
+    with pytest.raises((AssertionError, Conflict, KeyError)):
+        await check(at, monkeypatch)
