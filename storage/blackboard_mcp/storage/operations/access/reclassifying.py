@@ -126,6 +126,7 @@ def _mark(ledger: Ledger, free: Sequence[_Met]) -> Steps[None]:
         yield from endorsements.forget(ledger.no, row)
         yield sql("events_keep"), (ledger.no, one.number, one.mark)
         yield sql("concerns_keep"), (ledger.no, one.number)
+        yield sql("deliveries_keep"), (ledger.no, one.number)
         said = {
             "changed": ["visibility"],
             "was": {"visibility": str(Visibility.BOARD)},

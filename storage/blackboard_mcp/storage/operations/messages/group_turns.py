@@ -293,6 +293,7 @@ def kept(board: str, turn: Turn) -> Form[Taken]:
         deliveries = [
             Delivery(Handle(seq, attempt), events[seq], instant(until), why)
             for seq, attempt, until, why in held
+            if seq in events  # not so if read rules keep it since
         ]
         return Taken(tuple(deliveries), *rest)
 

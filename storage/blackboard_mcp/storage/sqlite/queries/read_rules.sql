@@ -105,6 +105,10 @@ UPDATE event INDEXED BY event_item SET owner = ?3, concerns = '[]' WHERE board =
 -- Nobody is told of the events of an item any more.
 DELETE FROM concern WHERE board = ?1 AND item = ?2;
 
+-- name: deliveries_keep
+-- Consumer groups have not handed out the events of an item: what groups do, everybody sees.
+DELETE FROM delivery WHERE board = ?1 AND seq IN (SELECT seq FROM event WHERE board = ?1 AND item = ?2);
+
 -- name: mark_known
 -- Marks (a JSON list) that items have.
 INSERT OR IGNORE INTO kept_mark(mark) SELECT value FROM json_each(?1);

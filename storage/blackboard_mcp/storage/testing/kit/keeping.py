@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import Item, ItemType, Visibility
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.transactions import BOARD, Transaction
 
-from ..harness import CONFIG, Table, draft
+from ..harness import CONFIG, HandClock, Table, draft
 from .absence import absent
+from .consuming import figures, group, kill
 
 PAY = ReadRule("pay", ("alice", "team:acme", "role:steward"), key="pay:**")
 LOGS = ReadRule("logs", ("carol",), types=(ItemType.LOG,))
@@ -270,6 +273,28 @@ class KeepingTests:
         assert [await at.sees(agent, log) for agent in ("dave", "carol", "eve")] == [True, True, False]
         after = await _said(at, "dave", "ran again", "LOG")
         assert (await at.item(after, "dave")).visibility is (await at.item(log, "dave")).visibility
+
+    async def test_groups_let_go_of_what_comes_under_a_rule(self, at: Table, clock: HandClock) -> None:
+        await group(at, attempts=1)
+        await at.post("alice", "dead", key="pay:dead")
+        await kill(at, clock, 1, 1)
+        held, free = await at.post("alice", "held", key="pay:held"), await at.post("alice", "free")
+
+        async def turn() -> list[str | None]:
+            once = Once("turn", "turn")
+            taken = await at.store.consume(at.board, "carol", "g", Turn(limit=5, lease_seconds=60), once=once)
+            return [delivery.event.item for delivery in taken.deliveries]
+
+        assert await turn() == [held.id, free.id]
+        assert await figures(at) == (0, 2, 0, 1)
+        await _ruled(at)
+        await at.store.reclassify(at.board, apply=True)
+        assert await turn() == [free.id], "asked again"
+        assert await figures(at) == (0, 1, 0, 0)
+        clock.advance(60)
+        await at.store.sweep_groups()
+        letters, _ = await at.store.dead_letters(at.board, "g")
+        assert [letter.event.item for letter in letters] == [free.id]
 
     async def test_what_the_whole_board_rests_on_stays_for_everybody(self, at: Table) -> None:
         root = await at.post("carol", "root", key="pay:a")
