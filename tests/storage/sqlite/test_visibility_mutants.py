@@ -13,23 +13,28 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.answers import Snapshot
-from blackboard_mcp.protocols.board import BoardChange
+from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.errors import Conflict, QuotaExceeded
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, Ref
 from blackboard_mcp.protocols.panels import Panel, panels_json
 from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.transactions import Since, Transaction
 from blackboard_mcp.storage.operations.ledger import read_set, rows
 from blackboard_mcp.storage.operations.reading import snapshots
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
+from blackboard_mcp.storage.testing.kit.leaving import seen
+from blackboard_mcp.storage.testing.kit.leaving import thread as talk
+from blackboard_mcp.storage.testing.kit.pressing import pressed
+from blackboard_mcp.storage.testing.kit.running import choose, contribute, start
 from blackboard_mcp.storage.testing.walk.inline import inline_store
 
 NEST = "nest"
-MARK = "GLOB 'read:*' AND ("
-"""What begins the part of each predicate that asks for read rules."""
+PREDICATE = re.compile(r"(GLOB 'read:\*' AND \()|\b((?:\w+\.)?owner) = ''")
+"""What begins the part of VISIBLE and FOUND that asks for read rules; and PUBLIC."""
 Check = Callable[[Table, pytest.MonkeyPatch], Awaitable[None]]
 
 
@@ -161,16 +166,16 @@ async def results_before(at: Table, patch: pytest.MonkeyPatch) -> None:
 async def lists(at: Table, patch: pytest.MonkeyPatch) -> None:
     """What is asked for by number, key or place in the log, and is there for nobody but readers."""
     hidden = await keep(at, "hidden", key="plan:x", tags=("canary",))
-    seen, eve = at.store, "eve"
-    found = await seen.read(at.board, eve, [Ref(hidden.number)], ["plan:x"])
+    store, eve = at.store, "eve"
+    found = await store.read(at.board, eve, [Ref(hidden.number)], ["plan:x"])
     assert found.items == ()
-    assert await seen.beginnings(at.board, eve, [(hidden.number, 1)]) == {}
-    assert await seen.history(at.board, eve, hidden.number) == ()
-    assert await seen.readers(at.board, eve, [hidden.number]) == {}
-    assert await seen.tags(at.board, eve) == []
+    assert await store.beginnings(at.board, eve, [(hidden.number, 1)]) == {}
+    assert await store.history(at.board, eve, hidden.number) == ()
+    assert await store.readers(at.board, eve, [hidden.number]) == {}
+    assert await store.tags(at.board, eve) == []
     assert [event.item for event in await at.events(eve)] == [None], "the board's beginning"
-    assert (await seen.explain(at.board, eve, [])).tokens == 0
-    assert (await seen.statistics(at.board, eve)).counts == {}
+    assert (await store.explain(at.board, eve, [])).tokens == 0
+    assert (await store.statistics(at.board, eve)).counts == {}
 
 
 async def unseen(at: Table, patch: pytest.MonkeyPatch) -> None:
@@ -324,6 +329,62 @@ async def chosen_on_account(at: Table, patch: pytest.MonkeyPatch) -> None:
             await at.store.set_owner(agent, agent)
 
 
+async def claims_for_all(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """What speaks for an item, or in its place, among what everybody sees."""
+    shown, other = await at.post("alice", "shown"), await at.post("alice", "shown too")
+    await keep(at, "hidden", agent="bob", supports=shown)
+    await keep(at, "hidden", supersedes=other)
+    rests = await at.post("carol", "rests", depends_on=other)
+    assert (await at.item(shown, "eve")).supporters == ()
+    assert rests.retracted == ()
+
+
+async def rules_standing(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.post("alice", "shown", "CONSTRAINT")
+    await keep(at, "hidden", "CONSTRAINT")
+    await at.store.set_core(at.board, "alice", Core("aim"), expected_version=0)
+    assert (await at.store.rules(at.board, "eve")).revision == 1
+
+
+async def summaries(at: Table, patch: pytest.MonkeyPatch) -> None:
+    items = await talk(at)
+    await at.store.request_summary(at.board, items[0].thread, seen(items), wait_seconds=60)
+    await keep(at, "hidden", thread=items[0])
+    assert len((await view(at)).summaries) == 1
+    assert at.board not in [due.board for due in await at.store.summaries_due()]
+
+
+async def conditions(at: Table, patch: pytest.MonkeyPatch) -> None:
+    entries = ("exists(plan:x)", "count(type=PLAN) >= 1", "count(tag=canary) >= 2", "count(tag=canary) >= 1")
+    stages = [NewStage(title=f"stage {n}", entry=entry) for n, entry in enumerate(entries)]
+    await keep(at, "hidden", "PLAN", key="plan:x", tags=("canary",))
+    await at.gone(await keep(at, "hidden", tags=("canary",)))
+    await at.store.define_stages(at.board, "alice", stages)
+    states = [str(one.state) for one in (await at.store.stages(at.board, "eve")).stages]
+    assert states == ["AVAILABLE"] * len(entries)
+
+
+async def answers(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await start(at)
+    await choose(at, "bob")
+    said = (await contribute(at, "bob", "shown")).items[0]
+    await keep(at, "hidden", "ANSWER")
+    await keep(at, "hidden", refutes=said)
+    final = await at.store.preview_answer(at.board, "eve")
+    assert (final.text, final.dissent, final.unresolved) == ("shown", (), ())
+
+
+async def pressure(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await keep(at, "hidden", "CONSTRAINT", agent="dora")
+    await keep(at, "hidden", agent="dora", importance=5)
+    owed = await at.post("alice", "@dora hidden?", "QUESTION")
+    hide(at, owed)
+    _, _, judge = await pressed(at)
+    told = judge.told[-1]
+    assert sum(cause.items for cause in told.causes) == told.held_items == 2
+    assert {one.agent for one in told.unblockers} == {"alice"}
+
+
 # What bears a debate or a duty cannot come under a rule. The statements about it ask all the same.
 
 
@@ -376,8 +437,53 @@ async def authors(at: Table, patch: pytest.MonkeyPatch) -> None:
     assert (await view(at, look)).news.authors == {}
 
 
+async def same_findings(at: Table, patch: pytest.MonkeyPatch) -> None:
+    hidden = await at.post("alice", "The disk is full")
+    hide(at, hidden)
+    assert (await at.post("eve", "the disk is full.")).number != hidden.number
+
+
+async def findings_alike(at: Table, patch: pytest.MonkeyPatch) -> None:
+    fell = [
+        await at.post("alice", "The disk is full"),
+        await at.post("alice", "The outage was caused by the connection pool"),
+    ]
+    for item in fell:
+        await at.change("alice", item, status="WITHDRAWN")
+    for item in (*fell, await at.post("alice", "The pool holds 10 connections")):
+        hide(at, item)
+    for place, text in enumerate(
+        ("the disk is full.", "The connection pool causes outages", "The pool holds 11 connections")
+    ):
+        assert (await at.batch("eve", draft(text))).remarks == (), place
+
+
+async def dead_ends(at: Table, patch: pytest.MonkeyPatch) -> None:
+    fell = [
+        await at.post("alice", "The disk is full"),
+        await at.post("alice", "Orders were lost because the backup job ran out of disk"),
+    ]
+    for item in fell:
+        await at.change("alice", item, status="WITHDRAWN")
+        hide(at, item)
+    tasks = [
+        NewTask(title="The disk is full"),
+        NewTask(title="Find orders", text="The backup job ran out of disk and orders were lost"),
+    ]
+    assert (await at.store.plan(at.board, "eve", tasks)).dead_ends == ()
+
+
+async def debates_any(at: Table, patch: pytest.MonkeyPatch) -> None:
+    root = await at.post("alice", "hidden")
+    await at.post("bob", "no", "CRITIQUE", critiques=root)
+    hide(at, root)
+    await at.store.define_stages(at.board, "alice", [NewStage(title="stage", entry="no_open_debates()")])
+    assert [str(one.state) for one in (await at.store.stages(at.board, "eve")).stages] == ["ACTIVE"]
+
+
 CHECKS: dict[Check, str] = {
     adopted: "adopted",
+    answers: "answer_last against",
     agents_known: "agents_known agents_known:1 agents_known:2",
     ahead: "ahead_done ahead_logs ahead_least",
     answers_to: "answers_to",
@@ -385,11 +491,16 @@ CHECKS: dict[Check, str] = {
     authors: "authors",
     chosen_on_account: "chosen_on_account",
     claims: "contests",
+    claims_for_all: "stances successors",
+    conditions: "key_stands counted_by_kind counted_one_by_one counted_one_by_one:1 counted_one_by_one:2",
     critiques_before: "critiques_before",
+    dead_ends: "findings_fallen findings_fallen_close",
+    debates_any: "debates_any",
     debates_ended: "debates_ended",
     duties: "awaited_of_others obligations_of_agent",
     edges: "edges_visible edges_visible:1 edges_visible:2",
     entries_changed: "entries_changed entries_changed:2",
+    findings_alike: "findings_alike findings_alike:1 findings_alike:2 findings_alike:3",
     former: "former",
     item_stamps: "item_stamps",
     items_around: "items_around items_around:1 items_around:2 items_around:3",
@@ -399,12 +510,16 @@ CHECKS: dict[Check, str] = {
         "items_by_number items_by_key beginnings events_of_item events_after sighted tags_of_board own_notes "
         "status_counts"
     ),
-    newest_archived: "newest_archived",
+    newest_archived: "newest_archived newest_archived:2",
     news: "news",
     panels: "panel_items panel_version",
+    pressure: "pressure_causes pressure_owing pressure_law pressure_important",
     reads: "standing_items standing_entries events_between last_event",
     replaced_by: "replaced_by",
     results_before: "results_before",
+    rules_standing: "rules_standing",
+    same_findings: "same_findings",
+    summaries: "summary_requests summaries_due",
     retractions: "retractions retractions:1 retractions:2",
     successions: "successions",
     thread: "types",
@@ -423,27 +538,41 @@ AGAIN: dict[str, set[str]] = {
         *("amendments_of_item", "last_event_of_items"),
     },
     "the agent's own item, with the mark that it would write with now and so sees": {"said_before"},
+    "what everybody sees claims only of what everybody sees": {"claims_of"},
+    "whether an item that is listed is unfinished for all: a view shows only items that its agent sees": {
+        "newest_archived:1",
+    },
+    "a file that is imported: what does not fit is refused, and nothing of it is shown": {
+        *("history_answers", "history_unfit", *(f"history_unfit:{place}" for place in range(1, 9))),
+    },
     "to choose an index: entries that match are asked for with the predicate": {"keys_counted"},
     "only an item that everybody sees, or that bears the same mark, supersedes one for good": {
         "retractions:3"
     },
 }
 """Predicates that could be lost and nothing would be told, and why not."""
-UNJUDGED: set[str] = set()
+UNJUDGED = {
+    *("events_at", "findings_page", "going_threads", "going_threads:1", "going_threads:2", "held_on_account"),
+    *("history_events", "history_last_public", "seen_by_all"),
+}
 """Predicates that nobody judged yet: each is to come into one of the two."""
 
 
+def opened(match: re.Match[str]) -> str:
+    """A predicate that lets through whatever a rule keeps."""
+    return f"{match[0]}1 OR " if match[1] else f"({match[0]} OR {match[2]} GLOB 'read:*')"
+
+
 def predicates() -> dict[str, str]:
-    """The statements that have a predicate of read rules; those with several also by the place of each."""
+    """The statements that ask for whom an item is, opened; those that ask more than once also place by place."""
     found: dict[str, str] = {}
     for name, text in rows._statements().items():
-        places = [match.end() for match in re.finditer(re.escape(MARK), text)]
-        if not places:
-            continue
-        found[name] = text.replace(MARK, f"{MARK}1 OR ")
+        places = [*PREDICATE.finditer(text)]
+        if places:
+            found[name] = PREDICATE.sub(opened, text)
         if len(places) > 1:
-            for place, end in enumerate(places, 1):
-                found[f"{name}:{place}"] = f"{text[:end]}1 OR {text[end:]}"
+            for place, match in enumerate(places, 1):
+                found[f"{name}:{place}"] = text[: match.start()] + opened(match) + text[match.end() :]
     return found
 
 
