@@ -222,12 +222,6 @@ WHERE zone = 'working' AND owner = ''
 CREATE INDEX item_thread_live ON item(board, thread, number) WHERE zone = 'working';
 CREATE INDEX item_working ON item(board, importance, seq, owner, number) WHERE zone = 'working';
 CREATE INDEX item_private ON item(board, owner) WHERE zone = 'working' AND owner <> '';
-CREATE TABLE finding (
-    board INTEGER NOT NULL,
-    fingerprint TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    PRIMARY KEY (board, fingerprint, number)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE endorsement (
     board INTEGER NOT NULL,
     item INTEGER NOT NULL,
@@ -450,8 +444,6 @@ WHERE zone = 'working' AND importance = 5 AND status = 'ACTIVE' AND superseded =
   AND type NOT IN ('CONSTRAINT', 'HOT_ISSUE');
 CREATE INDEX item_type ON item(board, type, importance, seq, owner, status, number) WHERE zone = 'working';
 CREATE INDEX debate_ended ON debate(board, closed_at, id) WHERE state <> 'OPEN';
-CREATE INDEX item_said ON item(board, sha256, author)
-WHERE key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY');
 CREATE TABLE agreed_claim (
     board INTEGER NOT NULL,
     source INTEGER NOT NULL,
@@ -929,3 +921,11 @@ CREATE TABLE agenda_budget (
 ) STRICT;
 CREATE INDEX item_fallen ON item(board, number)
     WHERE zone = 'archive' AND deleted = 0 AND status IN ('WITHDRAWN', 'INVALIDATED');
+CREATE TABLE "finding" (
+    board INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (board, fingerprint, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX item_said ON item(board, substr(sha256, 1, 16), author)
+    WHERE key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY');

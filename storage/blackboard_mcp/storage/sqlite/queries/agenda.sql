@@ -60,8 +60,8 @@ CROSS JOIN task t ON t.board = ?1 AND t.number = (
 
 -- name: findings_fallen
 -- Findings that say one of these (a JSON list of fingerprints) and fell, the newest first.
-SELECT f.fingerprint, i.type, i.number, i.status FROM json_each(?2) w
-CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value
+SELECT w.value, i.type, i.number, i.status FROM json_each(?2) w
+CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = substr(w.value, 1, 33)
 CROSS JOIN item i ON i.board = f.board AND i.number = f.number
 WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.number DESC LIMIT ?3;
 
@@ -69,7 +69,7 @@ WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.nu
 -- Findings that fell and have one of some words (a JSON list), the newest first.
 SELECT i.type, i.number, i.status, i.text FROM (
     SELECT DISTINCT f.number FROM json_each(?2) w
-    CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value
+    CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = substr(w.value, 1, 33)
     ORDER BY f.number DESC LIMIT ?3) n
 CROSS JOIN item i ON i.board = ?1 AND i.number = n.number
 WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED') ORDER BY i.number DESC;

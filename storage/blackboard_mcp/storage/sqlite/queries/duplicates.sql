@@ -6,9 +6,10 @@
 -- nothing to what they cite, no request that they answer is open, and a critique still waits for its answer.
 SELECT i.number FROM (
     SELECT number FROM item INDEXED BY item_said
-    WHERE board = ?1 AND sha256 = ?2 AND author = ?3 AND key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY')
+    WHERE board = ?1 AND substr(sha256, 1, 16) = substr(?2, 1, 16) AND sha256 = ?2 AND author = ?3
+      AND key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY')
     UNION
-    SELECT number FROM finding WHERE board = ?1 AND fingerprint = ?6
+    SELECT number FROM finding WHERE board = ?1 AND fingerprint = substr(?6, 1, 33)
 ) s CROSS JOIN item i ON i.board = ?1 AND i.number = s.number
 WHERE i.author = ?3 AND i.type = ?4 AND i.owner = ?5 AND VISIBLE(i.owner, ?3)
   AND i.key IS NULL AND i.expires_at IS NULL AND i.deleted = 0
@@ -40,20 +41,20 @@ ORDER BY i.number;
 -- ?6); of one type that stand and say the same but for the numbers. The newest of each.
 SELECT number, how FROM (
     SELECT f.number, 'same' AS how FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
-    WHERE f.board = ?1 AND f.fingerprint = ?2 AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
+    WHERE f.board = ?1 AND f.fingerprint = substr(?2, 1, 33) AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
       AND i.status IN ('WITHDRAWN', 'INVALIDATED')
     ORDER BY f.number DESC LIMIT 20)
 UNION ALL
 SELECT number, how FROM (
     SELECT DISTINCT f.number, 'close' AS how FROM json_each(?6) w
-    CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = w.value AND f.number < ?5
+    CROSS JOIN finding f ON f.board = ?1 AND f.fingerprint = substr(w.value, 1, 33) AND f.number < ?5
     CROSS JOIN item i ON i.board = f.board AND i.number = f.number
     WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED')
     ORDER BY f.number DESC LIMIT 20)
 UNION ALL
 SELECT number, how FROM (
     SELECT f.number, 'numbers' AS how FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
-    WHERE f.board = ?1 AND f.fingerprint = ?3 AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
+    WHERE f.board = ?1 AND f.fingerprint = substr(?3, 1, 33) AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
       AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
-      AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.fingerprint = ?2 AND s.number = i.number)
+      AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.fingerprint = substr(?2, 1, 33) AND s.number = i.number)
     ORDER BY f.number DESC LIMIT 20);

@@ -1,8 +1,9 @@
 -- Support for findings, and retraction of what others rest on. Values are bound by position: ?1, ?2, …
 
 -- name: finding_add
--- Remembers the fingerprint of a finding, so that it is recognised when it is posted again.
-INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+-- Remembers the fingerprint of a finding, so that it is recognised when it is posted again. Its first 33 characters
+-- are kept: 128 bits or more.
+INSERT INTO finding(board, fingerprint, number) VALUES (?1, substr(?2, 1, 33), ?3) ON CONFLICT DO NOTHING;
 
 -- name: findings_page
 -- Items of some types (a JSON list) that everybody sees, that have no key and were not forgotten, after a place.
@@ -14,7 +15,7 @@ ORDER BY board, number LIMIT ?4;
 -- Findings of one type that say the same, by others than an agent, and stand; oldest first. Of the newest 50 that say the
 -- same, because who reports each task done with the same words would be looked through for ever.
 SELECT f.number FROM (
-    SELECT number FROM finding WHERE board = ?1 AND fingerprint = ?2 ORDER BY number DESC LIMIT 50) f
+    SELECT number FROM finding WHERE board = ?1 AND fingerprint = substr(?2, 1, 33) ORDER BY number DESC LIMIT 50) f
 CROSS JOIN item i ON i.board = ?1 AND i.number = f.number
 WHERE i.type = ?3 AND i.author <> ?4 AND PUBLIC(i.owner)
   AND i.status IN ('ACTIVE', 'DEBATED') AND (i.ttl IS NULL OR i.zone = 'archive')

@@ -57,7 +57,7 @@ WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2));
 
 -- name: finding_forget
 -- Drops the fingerprint of a finding.
-DELETE FROM finding WHERE board = ?1 AND fingerprint = ?2 AND number = ?3;
+DELETE FROM finding WHERE board = ?1 AND fingerprint = substr(?2, 1, 33) AND number = ?3;
 
 -- name: events_forget
 -- Tags, metadata and reasons in the log of items (a JSON list); every event stays, with what happened, when and by whom.
