@@ -124,7 +124,7 @@ async def test_boards_that_do_not_fit_together_replace_each_other_once_in_twenty
     await index.upsert([document(n, "valve", board=b) for b in ("one", "two") for n in range(1, 21)])
     table, kept, reads = index._table(create=False), Images(), []
     made = images._made
-    monkeypatch.setattr(images, "_made", lambda found: reads.append(1) or made(found))
+    monkeypatch.setattr(images, "_made", lambda *given: reads.append(1) or made(*given))
     answered = [kept.of(table, board) is not None for _ in range(50) for board in ("one", "two")]
     assert answered[:4] == [True, True, False, True]
     assert 4 <= len(reads) <= 7

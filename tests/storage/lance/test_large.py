@@ -98,13 +98,36 @@ async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
     table = index._table(create=False)
     assert table is not None
     indexed = {c for i in table.list_indices() for c in i.columns}
-    assert indexed == {"words", "board", "bucket", "thread", "number", "vector"}
+    assert indexed == {"words", "board", "bucket", "thread", "number", "signs"}
     await index.upsert([document(2000, "a kitten sleeps on the sofa", author="bob")])
     assert (await index.search(ArchiveQuery("main", "cat nap on a couch"))).hits[0].number == 2000
     narrow = await index.search(ArchiveQuery("main", "cat nap on a couch", author="bob", limit=50))
     assert [hit.number for hit in narrow.hits] == [2000]
     other = await index.search(ArchiveQuery("other", "valve pressure", limit=100))
     assert sorted(hit.number for hit in other.hits) == list(range(5000, 5040))
+
+
+async def test_a_small_table_has_no_indexes(index: LanceArchiveIndex, document: Make) -> None:
+    await index.upsert(notes(document, 300))
+    await index.maintain()
+    table = index._table(create=False)
+    assert table is not None
+    assert not list(table.list_indices())
+    found = await index.search(ArchiveQuery("main", "billing dock 298", limit=1))
+    assert found.hits[0].number == 298
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_a_board_too_large_for_memory_is_searched_before_it_has_indexes(
+    index: LanceArchiveIndex, document: Make
+) -> None:
+    await index.upsert(notes(document, 900))
+    await index.upsert([document(2000, "a kitten sleeps on the sofa in rack_9", author="bob")])
+    for text, number in (("dock 298", 298), ("cat nap on a couch", 2000), ("rack_9", 2000)):
+        assert (await index.search(ArchiveQuery("main", text, limit=1))).hits[0].number == number, text
+    table = index._table(create=False)
+    assert table is not None
+    assert not list(table.list_indices())
 
 
 @pytest.mark.usefixtures("soon_large")
@@ -118,7 +141,7 @@ async def test_a_large_index_gets_more_clusters_of_vectors_as_it_grows(
         await index.maintain()
         table = index._table(create=False)
         assert table is not None
-        made.append([i.name for i in table.list_indices() if i.columns == ["vector"]])
+        made.append([i.name for i in table.list_indices() if i.columns == ["signs"]])
     assert made == [["vector_4"], ["vector_4"], ["vector_16"]]
     found = await index.search(ArchiveQuery("main", "dock 1234", limit=1))
     assert found.hits[0].number == 1234

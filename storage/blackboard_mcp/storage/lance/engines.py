@@ -12,10 +12,11 @@ from typing import Any
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import Viewer
-from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance import rows, vectors
 
 PROBES = 50
-REFINE = 3
+REFINE = 16
+"""How many times as many rows are compared by their whole vectors as the driver is asked for by signs."""
 MOST = 0.5
 """The share of the table's windows from which a board is said to fill most of it."""
 
@@ -67,14 +68,19 @@ def by_words(table: Any, asked: Sequence[str], reach: EngineReach, columns: Sequ
 
 
 def by_vector(table: Any, vector: Any, reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
-    """Returns the `limit` windows nearest to `vector`, as an Arrow table.
+    """Returns the `limit` windows nearest to `vector`, as an Arrow table, the nearest first.
 
-    Candidates from an index are compared again by their vectors.
+    The driver chooses candidates by the signs of their vectors, which are then compared by their whole vectors.
     """
+    import numpy as np
+
+    asked = vectors.signs(vector[None, :])[0]
 
     def ask() -> Any:
-        near = table.search(vector, vector_column_name="vector").distance_type("cosine")
+        near = table.search(asked, vector_column_name=vectors.SIGNS).distance_type("hamming")
         # No upper bound: a narrow filter must not leave its matches unprobed.
-        return near.minimum_nprobes(PROBES).maximum_nprobes(0).refine_factor(REFINE)
+        return near.maximum_nprobes(0).minimum_nprobes(PROBES)
 
-    return reach.search(ask, [*columns, "_distance"], limit)
+    found = reach.search(ask, [*{*columns, *vectors.COLUMNS, "_distance"}], REFINE * limit)
+    near = vectors.of_rows(found, len(vector)) @ vector
+    return found.take(np.argsort(-near, kind="stable")[:limit])

@@ -147,22 +147,7 @@ def _session(indexes: int, metadata: int) -> Any:
 
 def _make_table(folder: Path, schema: Any) -> None:
     table = _connect(folder).create_table(_TABLE, schema=schema)
-    from lancedb.index import FTS
-
     table.set_unenforced_primary_key("id")
-    # The words are made by `words.py`; the driver only splits them at spaces.
-    table.create_index(
-        "words",
-        config=FTS(
-            with_position=False,
-            base_tokenizer="whitespace",
-            max_token_length=200,
-            lower_case=False,
-            stem=False,
-            remove_stop_words=False,
-            ascii_folding=False,
-        ),
-    )
 
 
 def _retry(step: Callable[[], None], attempts: int = 20) -> None:

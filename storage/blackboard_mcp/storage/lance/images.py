@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import Viewer
-from blackboard_mcp.storage.lance import counts, rows
+from blackboard_mcp.storage.lance import counts, rows, vectors
 from blackboard_mcp.storage.lance.dates import months, within
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, clean
@@ -255,25 +255,28 @@ def _renewed(table: Any, board: str, former: BoardImage | None, state: Any) -> B
     import numpy as np
 
     if former is None:
-        return _made(_read(table, rows.on_board(board)))
+        return _read(table, rows.on_board(board))
     now = set(zip(*(state[name].to_pylist() for name in _STATE), strict=True))
     before = set(zip(*(former.columns[name].tolist() for name in _STATE), strict=True))
     changed = {number for number, _, _ in now ^ before}
     if len(changed) > _FETCHED:
-        return _made(_read(table, rows.on_board(board)))
+        return _read(table, rows.on_board(board))
     if not changed:
         return former
     kept = ~np.isin(former.columns["number"], list(changed))
-    return _joined(_only(former, kept), _made(_read(table, rows.of_documents(board, changed))))
+    return _joined(_only(former, kept), _read(table, rows.of_documents(board, changed)))
 
 
-def _read(table: Any, where: Any) -> Any:
-    vector = ["vector"] if "vector" in table.schema.names else []
-    return table.search().where(where).select([*_NUMBERS, *_TEXTS, "words", *vector]).to_arrow()
+def _read(table: Any, where: Any) -> BoardImage:
+    """Returns the image of the table's rows that a filter chooses."""
+    dimension = rows.dimension(table.schema)
+    meant = vectors.COLUMNS if dimension else ()
+    found = table.search().where(where).select([*_NUMBERS, *_TEXTS, "words", *meant]).to_arrow()
+    return _made(found, dimension)
 
 
-def _made(found: Any) -> BoardImage:
-    """Returns the image of rows of a table."""
+def _made(found: Any, dimension: int) -> BoardImage:
+    """Returns the image of rows of a table; without vectors if their dimension is 0."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -288,20 +291,14 @@ def _made(found: Any) -> BoardImage:
     found = found.filter(pa.array(last, pa.bool_())).sort_by([("number", "ascending"), ("part", "ascending")])
     columns = {name: found[name].to_numpy() for name in _NUMBERS}
     columns |= {name: pa.concat_arrays(found[name].chunks or [pa.array([], pa.string())]) for name in _TEXTS}
-    vectors = None
-    if "vector" in found.column_names:
-        column = found["vector"].combine_chunks()
-        vectors = np.zeros((found.num_rows, column.type.list_size), dtype=np.float32)
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
-        vectors[there] = flat.reshape(-1, column.type.list_size)
+    meant = vectors.of_rows(found, dimension) if dimension else None
     split = pc.split_pattern(found["words"].combine_chunks(), " ")
     coded = split.flatten().dictionary_encode()
     words = max(len(coded.dictionary), 1)
     holders = pc.list_parent_indices(split).to_numpy().astype(np.int64)
     pairs, times = np.unique(holders * words + coded.indices.to_numpy(), return_counts=True)
     hashes = np.array([hash(word) for word in coded.dictionary.to_pylist()], dtype=np.int64)
-    return _ordered(columns, vectors, hashes[pairs % words], (pairs // words).astype(np.int32), times)
+    return _ordered(columns, meant, hashes[pairs % words], (pairs // words).astype(np.int32), times)
 
 
 def _only(image: BoardImage, kept: Any) -> BoardImage:
@@ -311,10 +308,10 @@ def _only(image: BoardImage, kept: Any) -> BoardImage:
 
     columns = {name: image.columns[name][kept] for name in _NUMBERS}
     columns |= {name: image.columns[name].filter(pa.array(kept)) for name in _TEXTS}
-    vectors = None if image.vectors is None else image.vectors[kept]
+    meant = None if image.vectors is None else image.vectors[kept]
     there = kept[image.places]
     moved = (np.cumsum(kept) - 1).astype(np.int32)[image.places[there]]
-    return _ordered(columns, vectors, image.hash_of_each()[there], moved, image.times[there])
+    return _ordered(columns, meant, image.hash_of_each()[there], moved, image.times[there])
 
 
 def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
@@ -327,11 +324,11 @@ def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
     )
     columns = {n: np.concatenate([one.columns[n], other.columns[n]])[order] for n in _NUMBERS}
     columns |= {n: pa.concat_arrays([one.columns[n], other.columns[n]]).take(pa.array(order)) for n in _TEXTS}
-    vectors = None if one.vectors is None else np.concatenate([one.vectors, other.vectors])[order]
+    meant = None if one.vectors is None else np.concatenate([one.vectors, other.vectors])[order]
     moved = np.argsort(order).astype(np.int32)
     return _ordered(
         columns,
-        vectors,
+        meant,
         np.concatenate([one.hash_of_each(), other.hash_of_each()]),
         moved[np.concatenate([one.places, other.places + len(one)])],
         np.concatenate([one.times, other.times]),

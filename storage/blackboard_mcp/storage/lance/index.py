@@ -28,7 +28,7 @@ from blackboard_mcp.protocols.archive import (
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
-from blackboard_mcp.storage.lance import holding, rows, upkeep
+from blackboard_mcp.storage.lance import holding, rows, upkeep, vectors
 from blackboard_mcp.storage.lance.allocator import bound_allocator
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.dates import months
@@ -295,12 +295,15 @@ class LanceArchiveIndex:
         self._own_table(create=False)
         flat = [window.text for _, cut in batch for window in cut]
         try:
-            vectors = cast(Any, self._embedder.embed_documents(flat)).astype("float16") if flat else []
+            meant: Any = self._embedder.embed_documents(flat) if flat else None
         except Exception as error:
             raise ArchiveUnavailable(f"The embedding model failed: {error}", reason="embedder") from error
+        if flat and (table := self._own_table(create=True)) is not None:
+            rows.check_dimension(table.schema, meant.shape[1])
+        packed = vectors.packed(meant) if flat else []
         found, start = [], 0
         for document, cut in batch:
-            found += rows.made(document, cut, vectors[start : start + len(cut)])
+            found += rows.made(document, cut, packed[start : start + len(cut)])
             start += len(cut)
         return found
 
@@ -309,11 +312,6 @@ class LanceArchiveIndex:
 
         table = self._own_table(create=True)
         assert table is not None
-        if (
-            self._embedder is not None
-            and (first := next((r["vector"] for r in made if r["vector"] is not None), None)) is not None
-        ):
-            rows.check_dimension(table.schema, len(first))
         # The unenforced primary key and the scan instead of an index keep racing processes from
         # inserting a new id twice; the condition names columns only, never a value.
         merged = (

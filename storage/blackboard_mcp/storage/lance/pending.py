@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance import vectors
 from blackboard_mcp.storage.lance.dates import months, within
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate
 from blackboard_mcp.storage.lance.rows import labels, microseconds
@@ -109,9 +110,9 @@ class WaitingTexts:
                 found[key] = known
         made: Any = embedder.embed_documents(texts) if texts else ()
         for key, start, end in places:
-            # Use the index's precision, so that an item ranks the same once it is indexed. Copy the vectors: a slice
-            # would keep all of `made` alive.
-            own: Any = made[start:end].astype("float16").astype("float32") if end > start else ()
+            # Use the index's precision, so that an item ranks the same once it is indexed. A slice would
+            # keep all of `made` alive.
+            own: Any = vectors.kept(made[start:end]) if end > start else ()
             found[key] = own
             with self._lock:
                 self._vectors[key] = own

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance import rows, vectors
 from blackboard_mcp.storage.lance.dates import Month, within
 from blackboard_mcp.storage.lance.engines import EngineReach, by_vector, by_words
 from blackboard_mcp.storage.lance.fusion import Bm25, FusionCandidate, Passage
@@ -98,7 +98,7 @@ class _Documents:
         self.table = table
         self.bm25 = bm25
         self.vector = vector
-        self.columns = [*_COLUMNS, *(["vector"] if vector is not None else [])]
+        self.columns = [*_COLUMNS, *(vectors.COLUMNS if vector is not None else ())]
         self.wanted = ["number"] if at_once else self.columns
         self.found: dict[int, _Found] = {}
         self.numbers: set[int] = set()
@@ -175,11 +175,10 @@ def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, in
     if vector is not None and answer.num_rows:
         import numpy as np
 
-        column = answer["vector"].combine_chunks()
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-        products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
-        for place, product in zip(np.flatnonzero(there).tolist(), products.tolist(), strict=True):
+        own = vectors.of_rows(answer, len(vector))
+        meant = np.flatnonzero(own.any(axis=1))
+        products = (own[meant] * vector).sum(axis=1, dtype=np.float64)
+        for place, product in zip(meant.tolist(), products.tolist(), strict=True):
             cosines[place] = round(product, 6)
     columns = [answer[name].to_pylist() for name in _COLUMNS]
     for place, (number, part, seq, thread, created, said, start) in enumerate(zip(*columns, strict=True)):

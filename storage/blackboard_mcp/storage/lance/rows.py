@@ -18,9 +18,10 @@ from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.read_rules import READ
 from blackboard_mcp.protocols.visibility import Viewer
+from blackboard_mcp.storage.lance import vectors
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, Window, asks, clean, words
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The version of rows and words. It is raised whenever either changes; older tables are then rebuilt."""
 
 BUCKETS = 32
@@ -59,9 +60,11 @@ def schema(model: str | None, dimension: int) -> Any:
         pa.field("words", pa.string(), nullable=False),
     ]
     if model is not None:
-        # Half precision finds the same (docs/discussions/benchmarks.md); the driver supports no smaller numbers.
-        fields.append(pa.field("vector", pa.list_(pa.float16(), dimension)))
-    described = json.dumps({"schema": SCHEMA_VERSION, "model": model})
+        fields += [
+            pa.field(vectors.SIGNS, pa.list_(pa.uint8(), -(-dimension // 8))),
+            pa.field(vectors.SIZES, pa.binary(-(-dimension * vectors.SIZE_BITS // 8))),
+        ]
+    described = json.dumps({"schema": SCHEMA_VERSION, "model": model, "dimension": dimension})
     return pa.schema(fields, metadata={_METADATA: described.encode()})
 
 
@@ -74,26 +77,32 @@ def described(table_schema: Any) -> tuple[int, str | None]:
         return 0, None
 
 
-def check_dimension(table_schema: Any, dimension: int) -> None:
+def dimension(table_schema: Any) -> int:
+    """Returns the dimension of the table's vectors; 0 if it has none."""
+    return int(json.loads(table_schema.metadata[_METADATA])["dimension"])
+
+
+def check_dimension(table_schema: Any, wanted: int) -> None:
     """Checks that the table's vectors have this dimension.
 
     Raises:
         ArchiveUnavailable: they have another.
     """
-    stored = table_schema.field("vector").type.list_size
-    if stored != dimension:
+    stored = dimension(table_schema)
+    if stored != wanted:
         raise ArchiveUnavailable(
-            f"The archive index has vectors of {stored} dimensions, the model makes {dimension}: it must be "
+            f"The archive index has vectors of {stored} dimensions, the model makes {wanted}: it must be "
             "rebuilt.",
             reason="model",
         )
 
 
-def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) -> list[dict[str, Any]]:
-    """Returns the rows of a document: `cut` are its windows, `vectors` their vectors, `(len(cut), dimension) float16`.
+def made(
+    document: ArchiveDocument, cut: Sequence[Window], meant: Sequence[vectors.Packed] | None
+) -> list[dict[str, Any]]:
+    """Returns the rows of a document: `cut` are its windows, `meant` their vectors.
 
     Its labels count as words of each window.
-    A window with a zero vector gets none, since a zero vector has no direction.
     """
     shared: dict[str, Any] = {
         "board": clean(document.board),
@@ -121,8 +130,8 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
             "length": len(counted),
             "words": " ".join([*counted, *asking]),
         }
-        if vectors is not None:
-            row["vector"] = vectors[part] if part < len(vectors) and vectors[part].any() else None
+        if meant is not None:
+            row |= zip(vectors.COLUMNS, meant[part] if cut else vectors.NOWHERE, strict=True)
         rows.append(row)
     return rows
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-INDEXED_ROWS = 50_000
-"""The rows from which a table is large."""
+from blackboard_mcp.storage.lance import counts, vectors
+
+INDEXED_ROWS = counts.LARGE
+"""The rows from which a table is large: with fewer, all boards fit into memory together, and no index is of use."""
 
 _CLUSTER_ROWS = 4096
 _GROWTH = 4
@@ -59,10 +61,22 @@ def _hasten(table: Any) -> None:
     rows = table.count_rows()
     if rows < INDEXED_ROWS:
         return
-    from lancedb.index import Bitmap, BTree
+    from lancedb.index import FTS, Bitmap, BTree
+
+    # The words are made by `words.py`; the driver only splits them at spaces.
+    said = FTS(
+        with_position=False,
+        base_tokenizer="whitespace",
+        max_token_length=200,
+        lower_case=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+    )
 
     there = {column: index.name for index in table.list_indices() for column in index.columns}
     for column, config in (
+        ("words", said),
         ("board", Bitmap()),
         ("bucket", Bitmap()),
         ("thread", BTree()),
@@ -70,8 +84,8 @@ def _hasten(table: Any) -> None:
     ):
         if column not in there:
             table.create_index(column, config=config)
-    if "vector" in table.schema.names:
-        _cluster(table, max(rows // _CLUSTER_ROWS, 1), there.get("vector"))
+    if vectors.SIGNS in table.schema.names:
+        _cluster(table, max(rows // _CLUSTER_ROWS, 1), there.get(vectors.SIGNS))
 
 
 def _cluster(table: Any, wanted: int, former: str | None) -> None:
@@ -79,12 +93,12 @@ def _cluster(table: Any, wanted: int, former: str | None) -> None:
 
     The driver never adds clusters to an index, so its name tells how many it was made with.
     """
-    from lancedb.index import IvfSq
+    from lancedb.index import IvfFlat
 
     number = (former or "").removeprefix(_CLUSTERS)
     if number.isdecimal() and wanted < _GROWTH * int(number):
         return
-    made = IvfSq(distance_type="cosine", num_partitions=wanted, max_iterations=_ITERATIONS)
-    table.create_index("vector", config=made, name=f"{_CLUSTERS}{wanted}")
+    made = IvfFlat(distance_type="hamming", num_partitions=wanted, max_iterations=_ITERATIONS)
+    table.create_index(vectors.SIGNS, config=made, name=f"{_CLUSTERS}{wanted}")
     if former is not None and former != f"{_CLUSTERS}{wanted}":
         table.drop_index(former)

@@ -1,0 +1,89 @@
+"""Vectors in few bits: the signs of their numbers, which the driver compares, and their sizes, which refine that.
+
+Of a vector only the direction is kept. Each number is a bit for its sign and `SIZE_BITS` for its size, as a share of
+the vector's largest number. The driver finds the rows whose signs differ least from those of a query. Their cosines
+are then computed here, from signs and sizes together, against the query in full precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SIZE_BITS = 6
+
+SIGNS = "signs"
+SIZES = "sizes"
+COLUMNS = (SIGNS, SIZES)
+
+_AT_ONCE = 2048
+"""Vectors that are unpacked together; a few megabytes are in use for so many."""
+
+Packed = tuple[Any, bytes | None]
+"""The signs and sizes of a vector as a row has them."""
+
+NOWHERE: Packed = (None, None)
+"""What a row has in place of a zero vector, which has no direction."""
+
+
+def signs(vectors: Any) -> Any:
+    """Returns the signs of `(n, dimension)` numbers: `(n, bytes) uint8`."""
+    import numpy as np
+
+    return np.packbits(vectors > 0, axis=1)
+
+
+def sizes(vectors: Any) -> Any:
+    """Returns the sizes of `(n, dimension)` numbers: `(n, bytes) uint8`. The rows may not be zero."""
+    import numpy as np
+
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    steps = np.minimum(np.abs(vectors) / largest * (1 << SIZE_BITS), (1 << SIZE_BITS) - 1).astype(np.uint8)
+    bits = np.unpackbits(steps[..., None], axis=2)[..., 8 - SIZE_BITS :]
+    return np.packbits(bits.reshape(len(vectors), -1), axis=1)
+
+
+def packed(vectors: Any) -> list[Packed]:
+    """Returns the signs and sizes of each of `(n, dimension)` vectors."""
+    there = vectors.any(axis=1)
+    own = iter(zip(signs(vectors[there]), map(bytes, sizes(vectors[there])), strict=True))
+    return [next(own) if is_there else NOWHERE for is_there in there.tolist()]
+
+
+def unpacked(signs: Any, sizes: Any, dimension: int) -> Any:
+    """Returns the directions that `signs` and `sizes` were made of: `(n, dimension) float32`, rows unit length."""
+    import numpy as np
+
+    bits = np.unpackbits(sizes, axis=1, count=dimension * SIZE_BITS).reshape(len(sizes), dimension, SIZE_BITS)
+    lower = np.zeros((len(sizes), dimension, 8 - SIZE_BITS), dtype=np.uint8)
+    steps = np.packbits(np.concatenate([lower, bits], axis=2), axis=2)[..., 0].astype(np.float32)
+    steps += 0.5
+    steps *= np.where(np.unpackbits(signs, axis=1, count=dimension), np.float32(1), np.float32(-1))
+    return steps / np.linalg.norm(steps, axis=1, keepdims=True)
+
+
+def kept(vectors: Any) -> Any:
+    """Returns `(n, dimension)` vectors as they are once they were stored: `float32`, zero where they are zero."""
+    import numpy as np
+
+    found = np.zeros(vectors.shape, dtype=np.float32)
+    there = vectors.any(axis=1)
+    found[there] = unpacked(signs(vectors[there]), sizes(vectors[there]), vectors.shape[1])
+    return found
+
+
+def of_rows(found: Any, dimension: int) -> Any:
+    """Returns the vectors of an Arrow table's rows: `(n, dimension) float32`, zero where a row has none."""
+    import numpy as np
+
+    vectors = np.zeros((found.num_rows, dimension), dtype=np.float32)
+    column = found[SIZES].combine_chunks()
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    if there.any():
+        said = found[SIGNS].combine_chunks().drop_null().flatten().to_numpy(zero_copy_only=False)
+        large = np.frombuffer(b"".join(column.drop_null().to_pylist()), dtype=np.uint8)
+        at = np.flatnonzero(there)
+        said, large = said.reshape(len(at), -1), large.reshape(len(at), -1)
+        for start in range(0, len(at), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            vectors[at[some]] = unpacked(said[some], large[some], dimension)
+    return vectors

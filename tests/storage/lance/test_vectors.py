@@ -1,0 +1,99 @@
+"""Vectors are kept in few bits, and mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from blackboard_mcp.protocols.archive import ArchiveDocument
+from blackboard_mcp.storage.lance import engines, rows, vectors
+from blackboard_mcp.storage.lance.engines import EngineReach
+from blackboard_mcp.storage.lance.folder import IndexFolder
+
+
+def some(count: int, dimension: int) -> Any:
+    """Returns `count` vectors of unit length, which differ in twelve ways."""
+    chance = np.random.default_rng(1)
+    made = chance.normal(size=(count, 12)) @ chance.normal(size=(12, dimension))
+    made += 0.5 * chance.normal(size=made.shape)
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dimension", [3, 8, 60, 256, 384])
+def test_a_kept_vector_points_where_it_pointed(dimension: int) -> None:
+    made = some(200, dimension)
+    made[7] = 0.0
+    kept = vectors.kept(made)
+    assert kept.dtype == np.float32
+    assert not kept[7].any()
+    there = made.any(axis=1)
+    assert np.allclose(np.linalg.norm(kept[there], axis=1), 1.0, atol=1e-5)
+    assert (kept[there] * made[there]).sum(axis=1).min() > 0.999
+
+
+def test_a_vector_takes_a_bit_for_each_sign_and_six_for_each_size() -> None:
+    made = some(5, 256)
+    assert vectors.signs(made).shape == (5, 32)
+    assert vectors.sizes(made).shape == (5, 192)
+
+
+def test_rows_without_a_vector_have_zeros() -> None:
+    made = some(2, 10)
+    found = pa.table(
+        {
+            vectors.SIGNS: pa.array(
+                [vectors.signs(made)[0], None, vectors.signs(made)[1]], pa.list_(pa.uint8(), 2)
+            ),
+            vectors.SIZES: pa.array(
+                [*map(bytes, vectors.sizes(made)[:1]), None, bytes(vectors.sizes(made)[1])]
+            ),
+        }
+    )
+    read = vectors.of_rows(found.slice(1), 10)
+    assert not read[0].any()
+    assert (read[1] == vectors.kept(made)[1]).all()
+
+
+def test_many_rows_are_read_in_order() -> None:
+    made = some(5000, 16)
+    sizes = pa.array(map(bytes, vectors.sizes(made)))
+    found = pa.table(
+        {vectors.SIGNS: pa.array(list(vectors.signs(made)), pa.list_(pa.uint8(), 2)), vectors.SIZES: sizes}
+    )
+    assert (vectors.of_rows(found, 16) == vectors.kept(made)).all()
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_driver_finds_by_signs_what_is_nearest_by_the_whole_vector(
+    tmp_path: Any, document: Any, clustered: bool
+) -> None:
+    made = some(2000, 256)
+    table = IndexFolder(tmp_path / "archive").create("g-first", rows.schema("made up", 256))
+    window, packed = rows.Window(0, "word"), vectors.packed(made)
+    listed = [
+        row
+        for n in range(len(made))
+        for row in rows.made(_document(document, n + 1), [window], packed[n : n + 1])
+    ]
+    table.add(pa.Table.from_pylist(listed, schema=table.schema))
+    if clustered:
+        from lancedb.index import IvfFlat
+
+        table.create_index(vectors.SIGNS, config=IvfFlat(distance_type="hamming", num_partitions=8))
+    reach = EngineReach("main", rows.on_board("main"))
+    hit = 0
+    for place in range(0, 2000, 100):
+        asked = made[place] + made[place + 1]
+        asked /= np.linalg.norm(asked)
+        best = set((np.argsort(-(vectors.kept(made) @ asked))[:10] + 1).tolist())
+        found = engines.by_vector(table, asked, reach, ["number"], 10)["number"].to_pylist()
+        assert len(found) == 10
+        hit += len(best & set(found))
+    assert hit >= 190
+
+
+def _document(document: Any, number: int) -> ArchiveDocument:
+    made: ArchiveDocument = document(number, "word")
+    return made
