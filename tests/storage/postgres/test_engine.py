@@ -28,7 +28,7 @@ from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, Table, draft
 from cutting_proxy import Proxy, proxy
-from patience import PATIENCE, until
+from patience import PATIENCE
 
 Steps = Generator[Any, Any, Any]
 
