@@ -319,7 +319,7 @@ async def test_a_file_that_counted_what_was_forgotten_counts_it_no_more(
         for index in re.findall(r"CREATE INDEX (\w+)", script):
             raw.execute(f"DROP INDEX IF EXISTS {index}")
         for table in reversed(re.findall(r"CREATE TABLE (\w+)", script)):
-            raw.execute(f"DROP TABLE {table}")
+            raw.execute(f"DROP TABLE IF EXISTS {table}")
     raw.execute("PRAGMA user_version = 39")
     raw.execute(
         "UPDATE board SET archived_items = (SELECT count(*) FROM item WHERE board = no AND zone = 'archive')"

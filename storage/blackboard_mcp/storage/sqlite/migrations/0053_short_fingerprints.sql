@@ -9,6 +9,6 @@ CREATE TABLE finding_short (
 INSERT INTO finding_short SELECT board, substr(fingerprint, 1, 33), number FROM finding;
 DROP TABLE finding;
 ALTER TABLE finding_short RENAME TO finding;
-DROP INDEX item_said;
+DROP INDEX IF EXISTS item_said;
 CREATE INDEX item_said ON item(board, substr(sha256, 1, 16), author)
     WHERE key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY');
