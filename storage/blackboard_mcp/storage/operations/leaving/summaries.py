@@ -224,11 +224,16 @@ def requests(board: str) -> Steps[tuple[list[SummaryRequest], int]]:
 
 
 def standing(board: BoardRow, most: int = 1_000) -> Steps[list[SummaryRequest]]:
-    """Returns at most `most` open requests of a board, oldest first, without those whose thread changed."""
+    """Returns at most `most` open requests of a board, oldest first, without those whose thread changed.
+
+    One of whose sources not everybody sees any more is left out, too.
+    """
     found: list[SummaryRequest] = []
     for line in (yield sql("summary_requests"), (board.no,)):
         if not line[9] and len(found) < most:
-            found.append((yield from _value(board, line)))
+            rows = yield from load_any(board.no, map(int, json.loads(line[2])))
+            if all(row.public for row in rows.values()):
+                found.append((yield from _value(board, line)))
     return found
 
 
@@ -289,7 +294,7 @@ def kept_taking(board: str, agent: str) -> Form[tuple[SummaryRequest, list[Item]
     def again(kept: Any) -> Steps[tuple[SummaryRequest, list[Item]]]:
         request = yield from form.again(kept)
         row = yield from get_board(board)
-        rows = yield from load_any(row.no, request.seen)
+        rows = yield from load(row.no, request.seen, agent)  # read rules may keep some since
         rows |= yield from _beginning(row.no, rows)
         return request, (yield from values(row, [rows[n] for n in sorted(rows)], agent))
 

@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.transactions import BOARD, Transaction
 from ..harness import CONFIG, HandClock, Table, draft
 from .absence import absent
 from .consuming import figures, group, kill
+from .leaving import seen, thread
 
 PAY = ReadRule("pay", ("alice", "team:acme", "role:steward"), key="pay:**")
 LOGS = ReadRule("logs", ("carol",), types=(ItemType.LOG,))
@@ -295,6 +296,28 @@ class KeepingTests:
         await at.store.sweep_groups()
         letters, _ = await at.store.dead_letters(at.board, "g")
         assert [letter.event.item for letter in letters] == [free.id]
+
+    async def test_a_request_for_a_summary_ends_with_a_source_that_comes_under_a_rule(
+        self, at: Table
+    ) -> None:
+        items = await thread(at)
+        items.append(await at.post("bob", "pay", "REPLY", replies_to=items[0], key="pay:a"))
+        assert await at.store.request_summary(at.board, items[0].thread, seen(items), wait_seconds=60)
+        assert len((await at.store.snapshot(at.board, "eve")).summaries) == 1
+
+        async def take(agent: str) -> list[str]:
+            once = Once("take", "take")
+            _, sources = await at.store.take_summary(at.board, agent, items[0].number, seconds=30, once=once)
+            return [source.id for source in sources]
+
+        assert await take("eve") == [item.id for item in items]
+        await _ruled(at)
+        assert (await at.store.reclassify(at.board, apply=True)).kept == ((items[-1].id, "pay"),)
+        assert (await at.store.summary_requests(at.board))[0] == []
+        assert (await at.store.snapshot(at.board, "eve")).summaries == ()
+        assert await take("eve") == [item.id for item in items[:-1]], "asked again"
+        with pytest.raises(Conflict):
+            await take("carol")
 
     async def test_what_the_whole_board_rests_on_stays_for_everybody(self, at: Table) -> None:
         root = await at.post("carol", "root", key="pay:a")
