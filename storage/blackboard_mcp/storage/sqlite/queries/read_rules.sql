@@ -55,6 +55,12 @@ SELECT root, 'a debate' FROM debate WHERE board = ?1 AND root IN (SELECT value F
 UNION ALL
 SELECT critique, 'a debate' FROM debate_critique WHERE board = ?1 AND critique IN (SELECT value FROM json_each(?2))
 UNION ALL
+SELECT answer, 'a debate' FROM debate_critique WHERE board = ?1 AND answer IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT gave_way_to, 'a debate' FROM debate WHERE board = ?1 AND gave_way_to IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT gave_way_to, 'a debate' FROM decision WHERE board = ?1 AND gave_way_to IN (SELECT value FROM json_each(?2))
+UNION ALL
 SELECT item, 'duties' FROM obligation WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2))
 UNION ALL
 SELECT item, 'endorsed' FROM endorsement WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2))
@@ -66,6 +72,8 @@ UNION ALL
 SELECT item, 'an agreement' FROM agreement WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2))
 UNION ALL
 SELECT number, 'a request' FROM request WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT partial, 'a request' FROM request WHERE board = ?1 AND partial IN (SELECT value FROM json_each(?2))
 UNION ALL
 SELECT problem, 'a run' FROM run WHERE board = ?1 AND problem IN (SELECT value FROM json_each(?2))
 UNION ALL

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.transactions import BOARD, Transaction
 
 from ..harness import CONFIG, HandClock, Table, draft
 from .absence import absent
+from .asking import Asking
 from .consuming import figures, group, kill
 from .leaving import seen, thread
 
@@ -318,6 +319,27 @@ class KeepingTests:
         assert await take("eve") == [item.id for item in items[:-1]], "asked again"
         with pytest.raises(Conflict):
             await take("carol")
+
+    async def test_what_answers_a_request_or_ends_a_debate_stays_for_everybody(self, at: Table) -> None:
+        asking = Asking(at)
+        asked = await asking.ask(to="bob")
+        await asking.take("bob", asked)
+        await asking.answer("bob", asked, partial=True)
+        root = await at.post("alice", "root")
+        critique = await at.post("carol", "no", "CRITIQUE", critiques=root)
+        reply = await at.answer("alice", critique)
+        other = await at.post("alice", "rather this", key="pay:b")
+        await at.concede("alice", root, to=other)
+        (part,) = await at.query(types=(ItemType.RESULT,), zone=None)
+        ends = ReadRule("ends", ("bob",), types=(ItemType.RESULT, ItemType.REPLY))
+        await at.store.set_read_rules((PAY, ends))
+        found = await at.store.reclassify(at.board)
+        assert found.kept == ()
+        assert {(int(id_[2:]), why) for id_, _, why in found.bound} == {
+            (part, "a request"),
+            (reply.number, "a debate"),
+            (other.number, "a debate"),
+        }
 
     async def test_what_the_whole_board_rests_on_stays_for_everybody(self, at: Table) -> None:
         root = await at.post("carol", "root", key="pay:a")
