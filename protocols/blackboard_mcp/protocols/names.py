@@ -161,6 +161,8 @@ def _mention() -> re.Pattern[str]:
 
 def mentions(text: str) -> list[str]:
     """Returns the names that a text mentions with an @, in order, without punctuation at a sentence's end."""
+    if "@" not in text:
+        return []
     found = (name.rstrip(".@-") for name in _mention().findall(text))
     return list(dict.fromkeys(unicodedata.normalize("NFC", name) for name in found if name))
 

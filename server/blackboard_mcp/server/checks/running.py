@@ -23,7 +23,7 @@ _GIVEN: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _BELT: Final = 30.0
 """Seconds that the launcher may take beyond the limit of the check."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_CONTROLS: Final = re.compile(r"[^\n\t -\x7e\xa0-\U0010ffff]")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
