@@ -1,4 +1,4 @@
-"""How long a write to a file of a board takes that has many files, beside one to a board that has few.
+"""Measures writes to files of a board that has many files, beside writes on a board that has few.
 
     python benchmarks/artifact_writes.py [--files 10000] [--writes 300]
 

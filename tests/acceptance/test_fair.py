@@ -25,7 +25,7 @@ if not FOLDER.is_dir():
 MANY = {"batches": 40}
 OF_OTHERS = 100 if NIGHTLY else 50
 BEFORE = 0.5
-"""Share of the many that may be answered first: the few at work when the one came, and those of its own turns."""
+"""Share of the many that may be answered before the one; a few are at work when it comes."""
 MEANWHILE = re.compile(rf"{counted_server.HEADER}: (\d+)".encode())
 
 

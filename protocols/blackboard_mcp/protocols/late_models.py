@@ -6,24 +6,8 @@ here.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Pauses the collection of garbage: during imports it takes long and finds none."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols import group_wire as group_wire

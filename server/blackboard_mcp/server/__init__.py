@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    from blackboard_mcp.protocols.late_models import uncollected
+    from blackboard_mcp.protocols.importing import uncollected
 
     with uncollected():
         return getattr(import_module(".board", __name__), name)

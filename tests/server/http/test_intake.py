@@ -24,6 +24,7 @@ board, mode = boards.board, boards.mode
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 MESSAGE = {"id": "m1", "kind": "message", "text": "Never commit to main. How are you?", "thread": "s1"}
 CALL = {"id": "c1", "kind": "call", "tool": "pytest", "text": "pytest -q", "thread": "s1"}
+HOOKED = '{"hook_event_name":"PostToolUse","session_id":"s1","tool_name":"T","tool_response":%s}'
 FAILED = {"id": "r1", "kind": "result", "tool": "pytest", "ok": False, "text": "2 failed", "subject": "src"}
 
 
@@ -184,6 +185,8 @@ async def test_secrets_are_masked_or_refused_and_never_repeated(site: Open) -> N
         (json.dumps({**FAILED, "ok": None}), "ok (true or false) goes with kind result"),
         (json.dumps({**CALL, "subject": "x"}), "subject goes with kind result"),
         (json.dumps({"hook_event_name": "Stop"}), "PostToolUseFailure or AfterTool"),
+        (HOOKED % ("[" * 700 + "]" * 700), "nested too deeply"),
+        (HOOKED % ('{"content":' * 700 + "1" + "}" * 700), "nested too deeply"),
         (b"\xff\xfe", "not UTF-8"),
     ],
 )

@@ -30,7 +30,7 @@ class InProcess:
         self._opened = opened
         self._rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
         self._tools = tool_set(opened, (), self._rendering)
-        opened.conduct()
+        opened.conduct()  # runs go on though the tools of runs are made later
 
     def _find(self, name: str) -> Tool:
         """Returns the tool of that name; the first that is no core tool brings all others, which take a while."""

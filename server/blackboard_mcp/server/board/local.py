@@ -14,7 +14,8 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.grants import under
-from blackboard_mcp.protocols.late_models import rule_wire, uncollected
+from blackboard_mcp.protocols.importing import uncollected
+from blackboard_mcp.protocols.late_models import rule_wire
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
 from ..input.posts import check_agent, check_board

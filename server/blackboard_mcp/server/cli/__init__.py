@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 from blackboard_mcp.protocols.errors import BlackboardError
-from blackboard_mcp.protocols.late_models import uncollected
+from blackboard_mcp.protocols.importing import uncollected
 from blackboard_mcp.protocols.visible import escape
 
 _COMMANDS = {

@@ -64,7 +64,7 @@ _NO: Final = re.compile(
     re.IGNORECASE,
 )
 _NOUNS: Final = re.compile(r"(?:no|zero|not one)\s+(?:[\w'`./-]+[ ]){0,4}[\w'`./*-]+[.!]*$", re.IGNORECASE)
-"""What must not be, without any verb: "No emojis."."""
+"""Prohibitions without a verb, such as "No emojis."."""
 _REPORTED: Final = re.compile(
     r"(?:no|zero|not one)\s+(?:(?:\w+\s+){0,2}?(?:luck|surprises?|answers?|repl(?:y|ies)|responses?|news"
     r"|progress|signs?|traces?|results?|clues?|hits|matches|difference|effect|success|complaints?|objections?"
@@ -73,7 +73,7 @@ _REPORTED: Final = re.compile(
     r"\b(?:\w+(?<!ne)ed|yet|so far|since|left|found|seen|there|available|was|were|is|are|has|have)\b)",
     re.IGNORECASE,
 )
-"""What is told to have come to nothing, in the words of a prohibition: "No tests failed."."""
+"""Reports that begin like a prohibition, such as "No tests failed."."""
 _NOBODY: Final = re.compile(
     r"(?:nobody|no one|nothing)\s+"
     r"(?:(?:except|but|else|other than|outside|from|in|on|of|ever)\s+(?:[\w@-]+\s+){0,3}?)?"
@@ -84,7 +84,7 @@ _NOBODY: Final = re.compile(
     r"(?!.*\b(?:any ?more|i think|it seems|apparently|yet|so far)\b)",
     re.IGNORECASE,
 )
-"""What nobody does, as a rule: not what nobody likes, knows, or has done."""
+"""Rules for everybody, such as "Nobody deploys on Fridays."; opinions and reports ("Nobody likes tabs.") are none."""
 _WITHOUT_VERB: Final = re.compile(
     r"\w+ only (?:in|for|on|when|where|with)\b|(?:\w+\s+){1,2}first(?:,|[.!]*$)"
     r"|(?:all|every|each|one)\s+(?:[\w.-]+\s+){1,3}(?:as|in|per|with|under|via)\b"
@@ -98,7 +98,7 @@ _HABIT: Final = re.compile(
     r"|without \w+ing\b|\w+ (?:it|this|that|them|the|your|our)\b.{0,120}\bwithout \w+ing\b",
     re.IGNORECASE,
 )
-"""What things never or always do, and what is to be done without something."""
+"""Rules told as habits ("Tests never sleep."), and orders to work without something."""
 _FINITE: Final = re.compile(
     r"\b(?:is|are|was|were|has|have|had|do|does|did|can|could|will|would|seems?|looks?|works?|fails?"
     r"|pass(?:es)?|nothing|nobody|i|we|he|she|they|it|\w+ed)\b",
@@ -108,21 +108,21 @@ _QUOTED: Final = re.compile(
     r"\"[^\"]{0,300}\"\s+(?:(?:he|she|they|it|i|we)\b|(?:\w+\s+){0,2}(?:said|says|wrote|writes|asked)\b)",
     re.IGNORECASE,
 )
-"""What somebody said, with the speaker after it."""
+"""A quotation with its speaker after it."""
 _STATED: Final = re.compile(
     r".{0,80}\b(?:rules?|polic(?:y|ies)|guidelines?|conventions?|requirements?|instructions?|words|agreed)\b"
     r"[^:\"]{0,40}:?\s*(?=\")",
     re.IGNORECASE,
 )
-"""What says that the quotation after it is a rule."""
+"""Words that call the quotation after them a rule."""
 _CLAUSE: Final = re.compile(
     r"[,;]?\s+(?:but|and|so|then)\s+(?:(?:while|when|if|before|after)\b[^,;]{1,60}?\s)?"
     rf"(?=(?:{_LASTING}|never|don't|dont|do not|always|only|without|no)\b)|[,;]\s+but\s+",
     re.IGNORECASE,
 )
-"""Where a rule follows what is to be done once: "Fix it, and from now on …", "Refactor it, but don't …"."""
+"""The joint between a task and a rule, such as ", and" in "Fix it, and from now on …"."""
 _TELLS: Final = re.compile(r"(?:i|we|he|she|they|it|that|this|there|the|my)\b", re.IGNORECASE)
-"""How a sentence begins that tells something rather than asks for it."""
+"""Beginnings of sentences that tell something rather than ask for it."""
 _CLEAR: Final = re.compile(
     r"(?:hands off|not (?:more|less|fewer) than|make it a habit|better not|not\b|no (?:\w+ ){0,3}access\b"
     r"|be (?:brief|short|polite|concise|careful|precise|consistent|explicit|honest|specific|kind)\b"

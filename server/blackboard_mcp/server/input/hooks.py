@@ -1,4 +1,4 @@
-"""What hooks of coding agents' clients report, as the fields of a line to hand over.
+"""Reports of coding agents' hooks, as the fields of a line to hand over.
 
 Claude Code says what it sends in https://code.claude.com/docs/en/hooks, Gemini CLI in
 https://geminicli.com/docs/hooks/reference. What a tool gave has no shape of its own: a text, an object, or a list.
@@ -24,7 +24,7 @@ _SUBJECTS: Final = (
     "pattern",
     "query",
 )
-"""Arguments of clients' tools that say what the tool was run on, the first that is there."""
+"""Arguments that name the object of a tool's run; the first one given counts."""
 _SAID: Final = ("error", "stdout", "stderr", "content", "llmContent", "text")
 """Parts of a result that are texts for the model."""
 _FAILED: Final = ("is_error", "isError", "error", "timed_out")

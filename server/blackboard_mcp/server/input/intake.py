@@ -45,7 +45,7 @@ class Line(BaseModel):
 
 
 class HookLine(Line):
-    """What a hook reports, whole, so that secrets in it are found before it is cut. `input` goes with a result."""
+    """A hook's report, whole, so that secrets in it are found before it is cut. `input` goes with a result."""
 
     text: Annotated[str, Field(min_length=1, max_length=_REPORTED)]
     subject: Annotated[str, Field(min_length=1, max_length=_REPORTED)] | None = None
@@ -102,6 +102,12 @@ def _line(place: int, text: str) -> Line:
         _check(line)
     except InvalidInput as error:
         raise InvalidInput(f"Line {place}: {error.message}", line=place, **error.facts) from None
+    except RecursionError:
+        raise InvalidInput(
+            f"Line {place}: what the hook reports is nested too deeply. Nothing was changed; hand it over as id, kind, "
+            "text.",
+            line=place,
+        ) from None
     return line
 
 

@@ -106,10 +106,12 @@ class Contexts:
                 archived = [Found(item, f"archived, {found.mode}") for item in found.items]
         standing = Standing(snapshot, agent)
         past = await self._past(name, agent, [one.item for one in archived])
-        reasons = {
-            against(item): parse_ref(against(item)) for item in [*dead_ends(standing), *past] if against(item)
-        }
-        said = await store.read(name, agent, list(reasons.values()), [])
+        reasons = {id_ for item in (*dead_ends(standing), *past) if (id_ := against(item))}
+        said = (
+            await store.read(name, agent, [parse_ref(id_) for id_ in sorted(reasons)], [])
+            if reasons
+            else None
+        )
         live = await in_thread(partial(relevant_live, standing, wanted))
         parts = await self._parts(name, wanted)
         found_so = zip_longest(live, archived, parts)
@@ -123,7 +125,7 @@ class Contexts:
             budget=budget,
             tokenizer=self._board.tokenizers.on(name),
             past=past,
-            said={item.id: item.text for item in said.items},
+            said={item.id: item.text for item in said.items} if said else {},
         )
         context = await in_thread(render)
         await self._board.rules.saw(name, agent, book.revision)
@@ -139,8 +141,9 @@ class Contexts:
     async def _past(self, board: str, agent: str, near: Sequence[Item]) -> list[Item]:
         """Returns findings that fell and left working memory: those near what is wanted, then the newest."""
         newest = await self._board.store.fallen(board, agent, _PAST)
-        read = await self._board.store.read(board, agent, [parse_ref(str(number)) for number in newest], [])
-        by_number = {item.number: item for item in read.items}
+        wanted = [parse_ref(str(number)) for number in newest]
+        items = (await self._board.store.read(board, agent, wanted, [])).items if wanted else ()
+        by_number = {item.number: item for item in items}
         found = [item for item in near if item.status in FALLEN and item.type in FINDINGS]
         found = found[: _PAST // 2] + [by_number[number] for number in newest if number in by_number]
         return list({item.number: item for item in found}.values())[:_PAST]

@@ -58,7 +58,7 @@ class HandedOver:
 
 @mutable
 class _Came:
-    """What came of the lines that are written already."""
+    """Results of the lines that are written so far."""
 
     proposed: list[str] = field(default_factory=list)
     issues: list[str] = field(default_factory=list)

@@ -114,7 +114,7 @@ UPDATE event INDEXED BY event_item SET owner = ?3, concerns = '[]' WHERE board =
 DELETE FROM concern WHERE board = ?1 AND item = ?2;
 
 -- name: deliveries_keep
--- Consumer groups have not handed out the events of an item: what groups do, everybody sees.
+-- Drops what consumer groups handed out of the events of an item, since everybody sees what groups do.
 DELETE FROM delivery WHERE board = ?1 AND seq IN (SELECT seq FROM event WHERE board = ?1 AND item = ?2);
 
 -- name: mark_known
