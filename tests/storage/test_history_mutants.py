@@ -72,7 +72,7 @@ def without(name: str, values: int = 1) -> Mutate:
 
 def loses_edges(patch: pytest.MonkeyPatch) -> None:
     """Of edges only those that may be claims are written."""
-    honest = rows._statements()["history_edges"].strip().rstrip(";")
+    honest = rows.sql("history_edges").strip().rstrip(";")
     kept = f"SELECT * FROM ({honest}) WHERE kind IN ('supersedes', 'refutes')"  # noqa: S608 - words of ours
     patch.setitem(rows._statements(), "history_edges", kept)
 

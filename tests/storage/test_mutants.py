@@ -339,7 +339,7 @@ def opened(*names: str) -> Mutate:
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         for name in names:
-            seen = rows._statements()[name]
+            seen = rows.sql(name)
             text = ANYBODY.sub(r"\1 = \1 AND \2 = \2", INDEXED.sub("", seen))
             assert text != seen
             patch.setitem(rows._statements(), name, text)
@@ -349,7 +349,8 @@ def opened(*names: str) -> Mutate:
 
 def every_board_is_a_team(patch: pytest.MonkeyPatch) -> None:
     """Who is of one team is of all."""
-    for name, text in rows._statements().items():
+    for name in rows._statements():
+        text = rows.sql(name)
         if ANYBODY.search(text):
             wider = ANYBODY.sub(r"(\1 IN ('', \2) OR \1 LIKE 'team:%')", INDEXED.sub("", text))
             patch.setitem(rows._statements(), name, wider)

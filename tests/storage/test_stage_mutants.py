@@ -20,7 +20,7 @@ Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
 def change_statement(patch: pytest.MonkeyPatch, name: str, old: str, new: str) -> None:
-    statement = rows._statements()[name]
+    statement = rows.sql(name)
     assert old in statement
     patch.setitem(rows._statements(), name, statement.replace(old, new))
 

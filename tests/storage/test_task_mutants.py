@@ -122,7 +122,7 @@ def waived_tasks_block(patch: pytest.MonkeyPatch) -> None:
 
 def dead_ends_stay(patch: pytest.MonkeyPatch) -> None:
     """A task that is tried again is told of as a dead end."""
-    put = rows._statements()["task_put"].replace("dead_end = ?30", "dead_end = max(dead_end, ?30)")
+    put = rows.sql("task_put").replace("dead_end = ?30", "dead_end = max(dead_end, ?30)")
     patch.setitem(rows._statements(), "task_put", put)
 
 
@@ -188,13 +188,13 @@ def lapses_are_free(patch: pytest.MonkeyPatch) -> None:
 
 def budgets_forget(patch: pytest.MonkeyPatch) -> None:
     """A new budget begins the account anew."""
-    statement = rows._statements()["agenda_budget_put"]
+    statement = rows.sql("agenda_budget_put")
     patch.setitem(rows._statements(), "agenda_budget_put", statement.replace("= excluded.used_cost", "= 0"))
 
 
 def budgets_are_told_of_again(patch: pytest.MonkeyPatch) -> None:
     """Each claim tells that the budget keeps something back."""
-    statement = rows._statements()["agenda_budget_put"]
+    statement = rows.sql("agenda_budget_put")
     patch.setitem(rows._statements(), "agenda_budget_put", statement.replace("= excluded.told", "= 0"))
 
 

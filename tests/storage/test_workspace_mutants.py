@@ -52,7 +52,7 @@ def names_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def deleted_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The revisions of a deleted file are gone with it."""
-    statement = rows._statements()["artifact_then"]
+    statement = rows.sql("artifact_then")
     patch.setitem(
         rows._statements(),
         "artifact_then",

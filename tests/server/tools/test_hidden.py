@@ -602,7 +602,7 @@ def _indexed(text: str) -> str:
 def _asks_nobody(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         for name in names:
-            text = rows._statements()[name]
+            text = rows.sql(name)
             text = _indexed(text)
             opened = re.sub(r"\bowner IN \('', (\?\d), .*?\), \?\d\)\)", r"owner = owner AND \1 = \1", text)
             assert opened != text
@@ -646,7 +646,7 @@ def test_each_place_that_tells_too_much_is_noticed(
 def _forgets_rules(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         for name in names:
-            text = rows._statements()[name]
+            text = rows.sql(name)
             text = _indexed(text)
             opened = re.sub(r"owner GLOB 'read:\*' AND \(", "owner GLOB 'read:*' AND (1 OR ", text)
             assert opened != text
@@ -661,7 +661,7 @@ def _sees_all_that_rules_keep(patch: pytest.MonkeyPatch) -> None:
 
 
 def _exports_what_rules_keep(patch: pytest.MonkeyPatch) -> None:
-    text = rows._statements()["history_events"]
+    text = rows.sql("history_events")
     opened = text.replace("e.owner = ''", "(e.owner = '' OR e.owner GLOB 'read:*')")
     assert opened != text
     patch.setitem(rows._statements(), "history_events", opened)

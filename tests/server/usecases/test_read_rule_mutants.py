@@ -130,7 +130,7 @@ def forgetful(patch: pytest.MonkeyPatch, method: str) -> None:
 
 def statement(patch: pytest.MonkeyPatch, name: str) -> None:
     """A statement that finds whatever a rule keeps."""
-    text = rows._statements()[name]
+    text = rows.sql(name)
     opened = text.replace("GLOB 'read:*' AND (", "GLOB 'read:*' AND (1 OR ")
     assert opened != text
     patch.setitem(rows._statements(), name, opened)

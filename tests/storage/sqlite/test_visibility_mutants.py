@@ -627,7 +627,8 @@ def opened(match: re.Match[str]) -> str:
 def predicates() -> dict[str, str]:
     """The statements that ask for whom an item is, opened; those that ask more than once also place by place."""
     found: dict[str, str] = {}
-    for name, text in rows._statements().items():
+    for name in rows._statements():
+        text = rows.sql(name)
         places = [*PREDICATE.finditer(text)]
         if places:
             found[name] = PREDICATE.sub(opened, text)

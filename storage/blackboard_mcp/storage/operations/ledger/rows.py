@@ -49,10 +49,10 @@ _LIMIT = re.compile(r"\bLIMIT (?=\?)")
 
 @cache
 def _statements() -> dict[str, str]:
-    """Reads all statements of the query files, by name, ready to run."""
+    """Reads all statements of the query files, by name, as they are written."""
     named: dict[str, str] = {}
     for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
-        for name, statement in expanded_statements(file.read_text("utf-8")).items():
+        for name, statement in _parts(file.read_text("utf-8")):
             assert name not in named, name
             named[name] = statement
     return named
@@ -60,9 +60,13 @@ def _statements() -> dict[str, str]:
 
 def expanded_statements(text: str) -> dict[str, str]:
     """Returns the statements of a query file's text by name, ready to run."""
-    return {
-        name: _LIMIT.sub("LIMIT +", _of_items(expanded(body))) for name, body in statements_of(text).items()
-    }
+    return {name: _ready(statement) for name, statement in _parts(text)}
+
+
+@cache
+def _ready(statement: str) -> str:
+    """Returns a statement as it runs, without comments and with its words expanded; most programs need few."""
+    return _LIMIT.sub("LIMIT +", _of_items(expanded(_without_comments(statement))))
 
 
 def _of_items(statement: str) -> str:
@@ -80,16 +84,22 @@ def _of_items(statement: str) -> str:
 
 def statements_of(text: str) -> dict[str, str]:
     """Returns the statements of a query file's text by name, without comments."""
+    return {name: _without_comments(statement) for name, statement in _parts(text)}
+
+
+def _parts(text: str) -> Iterable[tuple[str, str]]:
+    """Returns the names and statements of a query file's text, as they are written."""
     parts = _NAME.split(text)[1:]
-    return {
-        name: _COMMENT.sub("", body).strip().rstrip(";")
-        for name, body in zip(parts[::2], parts[1::2], strict=True)
-    }
+    return zip(parts[::2], parts[1::2], strict=True)
+
+
+def _without_comments(statement: str) -> str:
+    return _COMMENT.sub("", statement).strip().rstrip(";")
 
 
 def sql(name: str) -> str:
     """Returns the text of a named statement, with the words of `access.visibility` expanded."""
-    return _statements()[name]
+    return _ready(_statements()[name])
 
 
 def micros(at: datetime) -> int:
