@@ -9,11 +9,17 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pauses the collection of garbage: during imports it takes long and finds none."""
+    """Pauses the collection of garbage: during imports it takes long and finds none.
+
+    What was made meanwhile stays, so it counts as old afterwards, and only a full collection looks at it.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()  # to the oldest generation, without a look at any object
             gc.enable()

@@ -1,0 +1,49 @@
+"""Imports without the collection of garbage change nothing else about it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+from blackboard_mcp.protocols.importing import uncollected
+
+
+@pytest.fixture(autouse=True)
+def collection() -> Iterator[None]:
+    """Leaves the collection of garbage as it was."""
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def young(made: list[object]) -> bool:
+    """Tells whether the next collection of young objects looks at this one."""
+    return any(one is made for one in gc.get_objects(generation=0))
+
+
+def test_what_is_made_meanwhile_counts_as_old_and_is_still_collected() -> None:
+    with uncollected():
+        made: list[object] = []
+        assert young(made)
+    assert not young(made)
+    assert any(one is made for one in gc.get_objects())
+    assert gc.get_freeze_count() == 0
+    assert gc.isenabled()
+
+
+def test_what_a_program_froze_stays_frozen() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with uncollected():
+        pass
+    assert frozen
+    assert gc.get_freeze_count() == frozen
+
+
+def test_collection_that_a_program_stopped_stays_stopped() -> None:
+    gc.disable()
+    with uncollected():
+        pass
+    assert not gc.isenabled()
