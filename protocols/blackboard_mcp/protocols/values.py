@@ -2,7 +2,7 @@
 
 The standard library writes and compiles six methods for each class, which took a third of our part of a start,
 although most starts use few of the classes. Here a class gets its fields, its slots and its protection against
-assignment at once, and the other methods with its first instance.
+assignment at once, and each other method when it is first called.
 """
 
 from __future__ import annotations
@@ -48,24 +48,32 @@ def _later(cls: type) -> Any:
 
 
 def _first(made: type, name: str) -> Any:
-    """Returns a method that first writes all of the class's methods, and then calls the written one of that name."""
+    """Returns a method that first writes the class's method of that name, and then calls it."""
 
     def method(self: object, *values: object, **named: object) -> Any:
-        _finish(made)
-        return getattr(made, name)(self, *values, **named)
+        written = _write(made, name)
+        setattr(made, name, written)
+        return written(self, *values, **named)
 
     method.__name__, method.__qualname__ = name, f"{made.__qualname__}.{name}"
     return method
 
 
-def _finish(made: Any) -> None:
+def _write(made: Any, name: str) -> Any:
     fields = [(field.name, field.type, field) for field in dataclasses.fields(made)]
     more = {"__post_init__": made.__post_init__} if hasattr(made, "__post_init__") else {}
-    model = dataclasses.make_dataclass(made.__name__, fields, namespace=more, frozen=True)
-    for name in _WRITTEN:
-        written: Any = getattr(model, name)
-        written.__qualname__ = f"{made.__qualname__}.{name}"
-        setattr(made, name, written)
+    model = dataclasses.make_dataclass(
+        made.__name__,
+        fields,
+        namespace=more,
+        init=name == "__init__",
+        repr=name == "__repr__",
+        eq=name in ("__eq__", "__hash__"),
+        frozen=True,
+    )
+    written: Any = getattr(model, name)
+    written.__qualname__ = f"{made.__qualname__}.{name}"
+    return written
 
 
 @cache
@@ -77,7 +85,7 @@ def unfrozen(made: type[T]) -> Callable[..., T]:
     """
     given: Any = made
     fields = [(field.name, field.type, field) for field in dataclasses.fields(given)]
-    return dataclasses.make_dataclass(made.__name__, fields, slots=True)
+    return dataclasses.make_dataclass(made.__name__, fields, repr=False, eq=False, slots=True)
 
 
 def _refuse_to_set(self: object, name: str, value: object) -> None:
