@@ -179,7 +179,7 @@ def test_a_key_longer_than_256_characters_is_refused() -> None:
     refusal(metadata={"k" * 257: 1})
 
 
-def test_an_unbounded_string_list_or_mapping_is_refused_at_first_use() -> None:
+def test_no_schema_is_published_of_an_unbounded_string_list_or_mapping() -> None:
     async def open_string(caller: object, text: str) -> None: ...
     async def open_list(caller: object, tags: list[Text]) -> None: ...
     async def open_inner(caller: object, tags: Annotated[list[str], Field(max_length=3)]) -> None: ...
@@ -189,10 +189,10 @@ def test_an_unbounded_string_list_or_mapping_is_refused_at_first_use() -> None:
     functions: list[Callable[..., Any]] = [open_string, open_list, open_inner, open_mapping, open_option]
     for fn in functions:
         with pytest.raises(TypeError, match="no upper bound"):
-            Arguments("t", fn).check({})
+            _ = Arguments("t", fn).schema
 
 
-def test_a_nested_model_with_an_unbounded_string_is_refused_at_first_use() -> None:
+def test_no_schema_is_published_of_a_nested_model_with_an_unbounded_string() -> None:
     class Open(BaseModel):
         text: str
 
@@ -200,7 +200,7 @@ def test_a_nested_model_with_an_unbounded_string_is_refused_at_first_use() -> No
 
     nested.__annotations__["items"] = Annotated[list[Open], Field(max_length=3)]
     with pytest.raises(TypeError, match=r"items\.\[\]\.text"):
-        Arguments("t", nested).check({})
+        _ = Arguments("t", nested).schema
 
 
 def test_plain_functions_and_bare_parameters_are_refused_at_first_use() -> None:

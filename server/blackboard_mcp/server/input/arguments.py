@@ -85,8 +85,8 @@ class Arguments:
         lenient: also accept numbers written as strings, because URIs hold only strings.
 
     Raises:
-        TypeError: at first use, if `fn` is not a coroutine function or leaves a string, list or mapping without a
-            bound.
+        TypeError: at first use, if `fn` is not a coroutine function; when its schema is first asked for, if it
+            leaves a string, list or mapping without a bound.
     """
 
     def __init__(self, name: str, fn: Callable[..., Any] | type[BaseModel], *, lenient: bool = False) -> None:
@@ -97,13 +97,7 @@ class Arguments:
     @functools.cached_property
     def _model(self) -> type[BaseModel]:
         fn = self._of
-        model = cast(type[BaseModel], fn) if isinstance(fn, type) else self._of_signature(self.name, fn)
-        if not self._lenient:
-            for path in _unbounded_of(model):
-                raise TypeError(
-                    f"{self.name}: {path or 'its arguments'} has no upper bound; give it a max_length"
-                )
-        return model
+        return cast(type[BaseModel], fn) if isinstance(fn, type) else self._of_signature(self.name, fn)
 
     @functools.cached_property
     def _optional(self) -> frozenset[str]:
@@ -140,8 +134,13 @@ class Arguments:
             _models[signature] = model
         return model
 
-    @property
+    @functools.cached_property
     def _raw_schema(self) -> dict[str, Any]:
+        if not self._lenient:
+            for path in _unbounded_of(self._model):
+                raise TypeError(
+                    f"{self.name}: {path or 'its arguments'} has no upper bound; give it a max_length"
+                )
         return _schema_of(self._model)
 
     @functools.cached_property
