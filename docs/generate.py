@@ -17,7 +17,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import click
-from blackboard_mcp.protocols import errors, group_wire, wire
+from blackboard_mcp.protocols import (
+    board_wire,
+    debate_wire,
+    errors,
+    group_wire,
+    request_wire,
+    summary_wire,
+    wire,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
@@ -527,11 +535,11 @@ def answers() -> list[type[BaseModel]]:
     """Returns the models of structured results, in the order of their file."""
     return [
         made
-        for page in (wire, group_wire)
+        for page in (wire, debate_wire, request_wire, summary_wire, board_wire, group_wire)
         for made in vars(page).values()
         if isinstance(made, type) and issubclass(made, BaseModel)
         if made.__module__ == page.__name__ and not made.__name__.startswith("_")
-        if "[" not in made.__name__ and made is not wire.OneOf
+        if "[" not in made.__name__ and made not in (wire.OneOf, wire.Wire)
     ]
 
 
@@ -646,14 +654,7 @@ def first_line(model: type[BaseModel]) -> str:
 def annotation(given: Any) -> str:
     """Returns a type annotation as code, without names of modules."""
     text = given.__name__ if isinstance(given, type) and not hasattr(given, "__args__") else str(given)
-    for noise in (
-        "blackboard_mcp.protocols.wire.",
-        "blackboard_mcp.protocols.group_wire.",
-        "datetime.",
-        "typing.",
-    ):
-        text = text.replace(noise, "")
-    return f"`{text}`"
+    return f"`{re.sub(r'blackboard_mcp[.]protocols[.](?:[a-z]+_)?wire[.]|datetime[.]|typing[.]', '', text)}`"
 
 
 def error_rows() -> Iterator[tuple[str, str]]:
@@ -993,8 +994,8 @@ def python() -> str:
         "# Python\n",
         "`from blackboard_mcp.server.board import Board, BoardClient`; how it is used stands in "
         "[use boards from Python](../howto/use-from-python.md). Answers are the models of "
-        "[structured results](tools.md#structured-results), in `blackboard_mcp.protocols.wire` and `.group_wire`; "
-        "errors are those of `blackboard_mcp.protocols.errors`.\n",
+        "[structured results](tools.md#structured-results), in `blackboard_mcp.protocols.wire`, `.debate_wire` and the "
+        "like; errors are those of `blackboard_mcp.protocols.errors`.\n",
     ]
     for kind, made in CLASSES:
         parts += [f"## {kind.__name__}\n", plain(kind) + (f" Made by {made}." if made else "") + "\n"]

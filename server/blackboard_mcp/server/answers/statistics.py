@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.answers import (
     Statistics,
 )
 from blackboard_mcp.protocols.board import AgentInfo, Board
-from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.panels import PanelState
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str
     }
 
 
-def statistics(figures: Statistics, growth: Growth | None = None) -> wire.StatisticsAnswer:
+def statistics(figures: Statistics, growth: Growth | None = None) -> board_wire.StatisticsAnswer:
     """Returns a board's statistics as a structured answer, limited to what the agent may see.
 
     `growth` is given only where the caller may see how the server's disk fills.
@@ -76,7 +76,7 @@ def statistics(figures: Statistics, growth: Growth | None = None) -> wire.Statis
             by_type[type_] = by_type.get(type_, 0) + items
     nothing = {"items": 0, "tokens": 0}
     working, archived = by_zone.get("working", nothing), by_zone.get("archive", nothing)
-    return wire.StatisticsAnswer(
+    return board_wire.StatisticsAnswer(
         board=state.id,
         title=state.title,
         lifecycle=str(state.lifecycle),
@@ -92,7 +92,7 @@ def statistics(figures: Statistics, growth: Growth | None = None) -> wire.Statis
         protected_tokens=figures.protected_tokens,
         open_debates=figures.open_debates,
         waiting_for_index=figures.waiting_for_index,
-        visible={zone: wire.ZoneFigures(**place) for zone, place in by_zone.items()},
+        visible={zone: board_wire.ZoneFigures(**place) for zone, place in by_zone.items()},
         working_by_type=by_type,
         tokenizer=config.tokenizer,
         stored_bytes=figures.stored_bytes,
@@ -102,9 +102,9 @@ def statistics(figures: Statistics, growth: Growth | None = None) -> wire.Statis
     )
 
 
-def _growth(growth: Growth) -> wire.WireGrowth:
+def _growth(growth: Growth) -> board_wire.WireGrowth:
     a_day = growth.database_bytes + growth.index_bytes
-    return wire.WireGrowth(
+    return board_wire.WireGrowth(
         bytes_a_day=int(float(f"{a_day:.2g}")),
         free_bytes=growth.free_bytes,
         days_left=None if growth.stops_at is None else growth.free_bytes // max(1, a_day),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from blackboard_mcp.protocols.wire import RequestAnswer, RespondAnswer, WaitingAnswer
+from blackboard_mcp.protocols.late_models import request_wire
 
 from .calls import Calls
 from .durable import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.request_wire import RequestAnswer, WaitingAnswer
 
 _LIVE = frozenset({"OPEN", "TAKEN"})
 
@@ -36,7 +39,7 @@ class Asks(Calls):
             Refused: too many requests are open.
         """
         given = {"to": to, "text": text, "deadline_seconds": deadline_seconds, "seconds": 0}
-        stands = await self._call("request", given, RequestAnswer, once=idempotency_key)
+        stands = await self._call("request", given, request_wire.RequestAnswer, once=idempotency_key)
         return await self.answer_to(stands.request.id) if wait else stands
 
     async def answer_to(self, id: str) -> RequestAnswer:
@@ -46,7 +49,9 @@ class Asks(Calls):
             UnknownReference: there is no such request.
         """
         while True:
-            stands = await self._call("request", {"id": id, "seconds": POLL_SECONDS}, RequestAnswer)
+            stands = await self._call(
+                "request", {"id": id, "seconds": POLL_SECONDS}, request_wire.RequestAnswer
+            )
             if stands.request.state not in _LIVE:
                 return stands
 
@@ -60,11 +65,11 @@ class Asks(Calls):
             Refused: another agent made it.
         """
         given = {"id": id, "cancel": True, "text": reason or None}
-        return await self._call("request", given, RequestAnswer, once=idempotency_key)
+        return await self._call("request", given, request_wire.RequestAnswer, once=idempotency_key)
 
     async def requests(self) -> WaitingAnswer:
         """Returns requests that wait for the agent, open requests that it made, and the skills on offer."""
-        return await self._call("request", {}, WaitingAnswer)
+        return await self._call("request", {}, request_wire.WaitingAnswer)
 
     async def next_request(
         self, *, skills: Sequence[str] | None = None, seconds: float = POLL_SECONDS
@@ -78,9 +83,9 @@ class Asks(Calls):
             InvalidInput: one of them is no valid skill.
         """
         given = {"skills": None if skills is None else list(skills), "seconds": seconds}
-        told: Any = await self._call("respond", given, RespondAnswer)
-        found = told.root if isinstance(told, RespondAnswer) else told
-        return found if isinstance(found, RequestAnswer) else None
+        told: Any = await self._call("respond", given, request_wire.RespondAnswer)
+        found = told.root if isinstance(told, request_wire.RespondAnswer) else told
+        return found if isinstance(found, request_wire.RequestAnswer) else None
 
     async def take_request(self, id: str, *, idempotency_key: str | None = None) -> RequestAnswer:
         """Takes one request, under a lease, and returns it.
@@ -88,7 +93,7 @@ class Asks(Calls):
         Raises:
             Conflict: another agent holds it, or it has ended.
         """
-        return await self._call("respond", {"id": id}, RequestAnswer, once=idempotency_key)
+        return await self._call("respond", {"id": id}, request_wire.RequestAnswer, once=idempotency_key)
 
     async def respond(
         self,
@@ -107,7 +112,7 @@ class Asks(Calls):
             Conflict: the lease is not valid any more, or the request has ended.
         """
         given = {"id": id, "text": text, "lease": lease, "partial": partial or None}
-        return await self._call("respond", given, RequestAnswer, once=idempotency_key)
+        return await self._call("respond", given, request_wire.RequestAnswer, once=idempotency_key)
 
     async def decline(
         self, id: str, reason: str, *, lease: int | None = None, idempotency_key: str | None = None
@@ -120,4 +125,4 @@ class Asks(Calls):
             Refused: it is not addressed to this agent.
         """
         given = {"id": id, "text": reason, "lease": lease, "decline": True}
-        return await self._call("respond", given, RequestAnswer, once=idempotency_key)
+        return await self._call("respond", given, request_wire.RequestAnswer, once=idempotency_key)

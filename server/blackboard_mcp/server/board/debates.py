@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.debates import Outcome
+from blackboard_mcp.protocols.late_models import debate_wire
 from blackboard_mcp.protocols.literals import OutcomeName
-from blackboard_mcp.protocols.wire import DebateAnswer, WatchesAnswer
 
 from .calls import Calls
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.debate_wire import DebateAnswer
 
 
 class Debates(Calls):
@@ -122,8 +125,8 @@ class Debates(Calls):
         return await self._topic("unwatch", topic, idempotency_key)
 
     async def _debate(self, op: str, id_: str, once: str | None, **more: Any) -> DebateAnswer:
-        return await self._call("debate", {"op": op, "id": id_, **more}, DebateAnswer, once=once)
+        return await self._call("debate", {"op": op, "id": id_, **more}, debate_wire.DebateAnswer, once=once)
 
     async def _topic(self, op: str, topic: str, once: str | None) -> list[str]:
-        answer = await self._call("debate", {"op": op, "id": topic}, WatchesAnswer, once=once)
+        answer = await self._call("debate", {"op": op, "id": topic}, debate_wire.WatchesAnswer, once=once)
         return answer.watches

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from blackboard_mcp.protocols.board import AgentInfo
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.filters import Latest
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, Status, Visibility
+from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.literals import (
     EdgeName,
     PostTypeName,
@@ -20,26 +21,25 @@ from blackboard_mcp.protocols.literals import (
     ZoneName,
 )
 from blackboard_mcp.protocols.wire import (
-    BoardsAnswer,
     EventsAnswer,
     ExplainAnswer,
     ItemsAnswer,
     PostAnswer,
     SearchAnswer,
-    StatisticsAnswer,
     TransactionAnswer,
     ViewAnswer,
     WireItem,
-    WirePanel,
 )
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from .calls import Calls
 
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.board_wire import BoardsAnswer, StatisticsAnswer, WirePanel
+
 PAGE = 200
 _READ = 100
-_AGENTS = TypeAdapter(list[AgentInfo])
-_PANELS = TypeAdapter(list[WirePanel])
+_AGENTS = TypeAdapter(list[AgentInfo], config=ConfigDict(defer_build=True))
 
 Edges = Mapping[EdgeName | EdgeKind, Sequence[str]]
 """Ids of items by the kind of edge, such as `{"supports": ["F-1"]}`."""
@@ -394,15 +394,16 @@ class Items(Calls):
 
         An item is in the panel that its first tag names, `panel:NAME`; `query(tags=…)` and filters find it by that.
         """
-        return _PANELS.validate_python((await self._figures("panels"))["panels"])
+        panels = (await self._figures("panels"))["panels"]
+        return [board_wire.WirePanel.model_validate(panel) for panel in panels]
 
     async def boards(self) -> BoardsAnswer:
         """Returns the boards that the agent may read; `default` is the one for MCP calls that name no board."""
-        return BoardsAnswer.model_validate(await self._figures("boards"))
+        return board_wire.BoardsAnswer.model_validate(await self._figures("boards"))
 
     async def statistics(self) -> StatisticsAnswer:
         """Returns figures of the board, as far as the agent may know them."""
-        return StatisticsAnswer.model_validate(await self._figures("stats"), extra="ignore")
+        return board_wire.StatisticsAnswer.model_validate(await self._figures("stats"), extra="ignore")
 
 
 def _word(value: str | None) -> str | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.literals import LifecycleName
-from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, PruneAnswer
 
 from .calls import Calls
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.board_wire import BoardAnswer, CoreAnswer, PruneAnswer
 
 
 class Stewards(Calls):
@@ -20,7 +23,7 @@ class Stewards(Calls):
 
     async def core(self) -> CoreAnswer:
         """Returns the core, which is the part of the board that is never pruned, with its version."""
-        return await self._call("core", {}, CoreAnswer)
+        return await self._call("core", {}, board_wire.CoreAnswer)
 
     async def set_core(
         self,
@@ -44,11 +47,11 @@ class Stewards(Calls):
             "constraints": None if constraints is None else list(constraints),
             "flags": None if flags is None else dict(flags),
         }
-        return await self._call("core", given, CoreAnswer, once=idempotency_key)
+        return await self._call("core", given, board_wire.CoreAnswer, once=idempotency_key)
 
     async def info(self) -> BoardAnswer:
         """Returns the board's figures and settings, as far as the agent may know them."""
-        return await self._call("board", {}, BoardAnswer)
+        return await self._call("board", {}, board_wire.BoardAnswer)
 
     async def change(
         self,
@@ -77,7 +80,7 @@ class Stewards(Calls):
             "settings": None if settings is None else dict(settings),
             "members": None if members is None else dict(members),
         }
-        return await self._call("board", given, BoardAnswer, once=idempotency_key)
+        return await self._call("board", given, board_wire.BoardAnswer, once=idempotency_key)
 
     async def prune(
         self,
@@ -93,4 +96,4 @@ class Stewards(Calls):
         """
         chosen = {"tag": tag, "thread": thread, "author": author}
         asked = {name: value for name, value in chosen.items() if value is not None}
-        return await self._call("prune", {**asked, "dry_run": dry_run}, PruneAnswer)
+        return await self._call("prune", {**asked, "dry_run": dry_run}, board_wire.PruneAnswer)

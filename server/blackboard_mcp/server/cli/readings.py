@@ -15,18 +15,15 @@ from .advice import for_people
 from .output import DIM, GOOD, ID, OPEN, Part, as_json, line, name, table
 
 if TYPE_CHECKING:
+    from blackboard_mcp.protocols.board_wire import BoardAnswer, BoardsAnswer, CoreAnswer
+    from blackboard_mcp.protocols.debate_wire import DebateAnswer, WatchesAnswer
     from blackboard_mcp.protocols.plan_wire import PlanAnswer
+    from blackboard_mcp.protocols.request_wire import RequestAnswer
     from blackboard_mcp.protocols.wire import (
-        BoardAnswer,
-        BoardsAnswer,
-        CoreAnswer,
-        DebateAnswer,
         ExplainAnswer,
         ItemsAnswer,
         PostAnswer,
-        RequestAnswer,
         SearchAnswer,
-        WatchesAnswer,
         WireItem,
         WireRemark,
     )

@@ -193,7 +193,7 @@ async def pin(board: BoardAccess, item: str, off: bool) -> BaseModel:
     A TOPIC is tag:db, key:plan:**, type:DECISION or thread:H-3: you are asked to acknowledge the answers in each debate
     that opens on an item of it from now on.
     """
-    from blackboard_mcp.protocols.wire import WatchesAnswer
+    from blackboard_mcp.protocols.debate_wire import WatchesAnswer
 
     if not is_topic(item):
         return await (board.unwatch(item) if off else board.watch(item))

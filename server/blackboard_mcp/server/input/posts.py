@@ -115,7 +115,7 @@ Seconds = Annotated[
 class PostFields(BaseModel):
     """One post: the arguments of `post` without `items`, `board` and `idempotency_key`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     text: Text | None = None
     type: PostedType | None = None

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status, parse_ref
 from blackboard_mcp.protocols.keys import parse_listing
-from blackboard_mcp.protocols.late_models import plan_wire, run_wire, version_wire, wire
+from blackboard_mcp.protocols.late_models import debate_wire, plan_wire, run_wire, version_wire, wire
 from blackboard_mcp.protocols.panels import EPISODIC, PanelState, panels_of, writers_of
 from blackboard_mcp.protocols.sightings import Readership, Way
 from pydantic import Field
@@ -484,7 +484,9 @@ class Resources:
             "seq": page.seq,
             "threads": {root: [i.id for i in members] for root, members in threads.items()},
             "debates": [
-                wire.wire_debate(known[d.root].id, d, known, snapshot.board.seq).model_dump(mode="json")
+                debate_wire.wire_debate(known[d.root].id, d, known, snapshot.board.seq).model_dump(
+                    mode="json"
+                )
                 for d in snapshot.debates
             ],
         }

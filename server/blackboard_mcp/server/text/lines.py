@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.access import Trust
@@ -58,17 +58,23 @@ _BEGINNINGS = (
 )
 """Pattern of how the server's own lines begin: a sequence, a call, a label, or a heading alone on its line."""
 _LEAD = r"[\s>\"'`*_#(\[{-]*+(?:"
-_OURS = re.compile(rf"{_LEAD}[A-Z]-\d+\b|{_BEGINNINGS})", re.IGNORECASE)
-"""Pattern of the same beginnings and of item ids. An agent's line that matches is shown behind `QUOTE`."""
-_OURS_INLINE = re.compile(
-    rf"{_LEAD}[A-Z]-\d+(?:@\d+)?\s+(?:(?:[a-z]+\s+)?by\b|→|[A-Z_]{{4,}}\b)|(?i:{_BEGINNINGS}))"
-)
-"""The stricter pattern for a text shown on one line, behind the server's words on it. There an id alone may
-begin an honest sentence ("F-2 counts users"), so an id matches only where words about an item follow it.
-"""
 _LIKE = 80
-"""Characters at the start of a line that are compared with these patterns."""
+"""Characters at the start of a line that are compared with the beginnings."""
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?\Z")
+
+
+@cache
+def _ours(inline: bool) -> re.Pattern[str]:
+    """Returns the pattern of the same beginnings and of item ids, compiled at the first use because that takes long.
+
+    An agent's line that matches is shown behind `QUOTE`. The pattern is stricter for a text shown `inline`, on one line
+    behind the server's words: there an id alone may begin an honest sentence ("F-2 counts users"), so an id matches
+    only where words about an item follow it.
+    """
+    if inline:
+        about = r"[A-Z]-\d+(?:@\d+)?\s+(?:(?:[a-z]+\s+)?by\b|→|[A-Z_]{4,}\b)"
+        return re.compile(rf"{_LEAD}{about}|(?i:{_BEGINNINGS}))")
+    return re.compile(rf"{_LEAD}[A-Z]-\d+\b|{_BEGINNINGS})", re.IGNORECASE)
 
 
 def relative_age(then: datetime, now: datetime) -> str:
@@ -107,7 +113,7 @@ def quoted(text: str) -> list[str]:
     A single line that begins like the server's own words is quoted as well. Line ends at the end are dropped.
     """
     lines = _LINES.split(visible(text).rstrip("\r\n"))
-    if len(lines) == 1 and not _like_ours(lines[0], _OURS_INLINE):
+    if len(lines) == 1 and not _like_ours(lines[0], inline=True):
         return lines
     return [QUOTE + line if line else QUOTE.rstrip() for line in lines]
 
@@ -117,12 +123,12 @@ def flat(text: str) -> str:
     `QUOTE`.
     """
     lines = _LINES.split(text)
-    return one_line(" ".join(QUOTE + line if _like_ours(line, _OURS_INLINE) else line for line in lines))
+    return one_line(" ".join(QUOTE + line if _like_ours(line, inline=True) else line for line in lines))
 
 
-def _like_ours(line: str, ours: re.Pattern[str] = _OURS) -> bool:
+def _like_ours(line: str, *, inline: bool = False) -> bool:
     """Tells whether a line begins like one of the server's own."""
-    return ours.match(visible(line[:200]).strip()[:_LIKE]) is not None
+    return _ours(inline).match(visible(line[:200]).strip()[:_LIKE]) is not None
 
 
 def clip(text: str, width: int) -> str:

@@ -12,7 +12,6 @@ import importlib.util
 import itertools
 import re
 import threading
-import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -139,8 +138,7 @@ def encoding(name: str) -> Encoding:
 @cache
 def _tokens(name: str) -> list[bytes]:
     """Returns the tokens of one of `VOCABULARIES` by rank, read from the files of this package."""
-    packed = zlib.decompress((files(__package__) / "vocabularies" / f"{name}.zlib").read_bytes())
-    tokens = packed.split(b"\xff")
+    tokens = (files(__package__) / "vocabularies" / f"{name}.tokens").read_bytes().split(b"\xff")
     tokens[tokens.index(b"")] = b"\xff"  # the byte stands between the tokens, so it is itself an empty place
     return tokens
 

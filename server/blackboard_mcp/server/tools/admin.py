@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
-from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.literals import LifecycleName
 from pydantic import Field, WithJsonSchema
 
@@ -59,7 +59,7 @@ class AdminTools:
                 "every view. Writing needs the version you read."
             ),
             needs=TOOLS["core"],
-            output=lambda: wire.CoreAnswer,
+            output=lambda: board_wire.CoreAnswer,
         )
         tools.add(
             self.board,
@@ -70,7 +70,7 @@ class AdminTools:
                 "settings (without arguments it says which there are, and how they stand)."
             ),
             needs=TOOLS["board"],
-            output=lambda: wire.BoardAnswer,
+            output=lambda: board_wire.BoardAnswer,
         )
         tools.add(
             self.prune,
@@ -81,7 +81,7 @@ class AdminTools:
                 "says what would go and why."
             ),
             needs=TOOLS["prune"],
-            output=lambda: wire.PruneAnswer,
+            output=lambda: board_wire.PruneAnswer,
         )
 
     async def core(

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone, parse_ref
-from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.late_models import debate_wire
 from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
@@ -66,7 +66,7 @@ class DebateTool:
             ),
             needs=TOOLS["debate"],
             quick=True,
-            output=lambda: wire.DebateResult,
+            output=lambda: debate_wire.DebateResult,
         )
 
     async def debate(
@@ -89,7 +89,9 @@ class DebateTool:
                 caller.agent, board, op, id, once_key=once_key
             )
             text = self._say.with_footer(watching(held), seq, attention)
-            return Answer(text, lambda: wire.WatchesAnswer(watches=[watch.topic for watch in held], seq=seq))
+            return Answer(
+                text, lambda: debate_wire.WatchesAnswer(watches=[watch.topic for watch in held], seq=seq)
+            )
         name, state = await self._board.debate(
             caller.agent,
             board,
@@ -114,7 +116,7 @@ class DebateTool:
                 lambda: say.debate(
                     state, caller.agent, first=first, seen=seen, readers=readers, presence=presence
                 ),
-                lambda: wire.wire_debate(
+                lambda: debate_wire.wire_debate(
                     *(item, state.debate, state.items, state.seq),
                     tally=state.tally,
                     closes=what_closes(state),
@@ -165,5 +167,5 @@ class DebateTool:
                 text += f"\n{self._say.last_seen(item.agreement.waiting, seen, presence)}"
         return Answer(
             self._say.with_footer(text, seq, attention),
-            lambda: wire.DebateAnswer(item=item.id, state=None, seq=seq),
+            lambda: debate_wire.DebateAnswer(item=item.id, state=None, seq=seq),
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.late_models import summary_wire, wire
 from pydantic import Field
 
 from ..access.needs import TOOLS
@@ -41,7 +41,7 @@ class MemoryTools:
                 "arguments list finished threads that leave, thread takes one, thread + text + lease submit."
             ),
             needs=TOOLS["summarize"],
-            output=lambda: wire.SummarizeAnswer,
+            output=lambda: summary_wire.SummarizeAnswer,
         )
 
     async def summarize(
@@ -78,7 +78,7 @@ class MemoryTools:
         said = f"{item.id} stands for {len(item.metadata.get('sources', []))} items, which are in the archive"
         return Answer(
             self._say.with_footer(said, seq),
-            lambda: wire.SummaryWrittenAnswer(item=wire.wire_item(item), seq=seq),
+            lambda: summary_wire.SummaryWrittenAnswer(item=wire.wire_item(item), seq=seq),
         )
 
     async def _on_request(self, agent: str, board: str | None, of: str) -> Answer:
@@ -95,7 +95,7 @@ class MemoryTools:
             lines.append(f"left out, under open debate: {', '.join(made.debated[:10])}")
         return Answer(
             self._say.with_footer("\n".join(lines), made.seq),
-            lambda: wire.SummaryOnRequestAnswer(
+            lambda: summary_wire.SummaryOnRequestAnswer(
                 summary=made.body, covered=list(made.covered), debated=list(made.debated), seq=made.seq
             ),
         )
@@ -111,8 +111,8 @@ class MemoryTools:
         text = "\n".join(lines) or "no summary is asked for"
         return Answer(
             self._say.with_footer(text, seq),
-            lambda: wire.SummaryRequestsAnswer(
-                requests=[wire.wire_summary_request(r) for r in requests], seq=seq
+            lambda: summary_wire.SummaryRequestsAnswer(
+                requests=[summary_wire.wire_summary_request(r) for r in requests], seq=seq
             ),
         )
 
@@ -133,13 +133,13 @@ class MemoryTools:
         lines.append(f'Then: summarize(thread="{request.name}", lease={request.lease}, text="…")')
         return Answer(
             self._say.with_footer("\n".join(lines), taken.seq),
-            lambda: wire.SummaryTakenAnswer(
-                request=wire.wire_summary_request(request),
+            lambda: summary_wire.SummaryTakenAnswer(
+                request=summary_wire.wire_summary_request(request),
                 lease=request.lease,
                 rules=list(RULES),
                 limit_tokens=taken.limit_tokens,
                 sources=[
-                    wire.WireSource(
+                    summary_wire.WireSource(
                         id=item.id,
                         type=str(item.type),
                         author=item.author,

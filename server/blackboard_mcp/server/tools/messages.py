@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.asking import (
     AgentRequest,
 )
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.late_models import request_wire, wire
 from blackboard_mcp.protocols.messages.request_result import RequestState
 from pydantic import Field, WithJsonSchema
 
@@ -60,7 +60,7 @@ class MessageTools:
                 "cancel takes it back, no arguments list."
             ),
             needs=TOOLS["request"],
-            output=lambda: wire.RespondAnswer,
+            output=lambda: request_wire.RespondAnswer,
         )
         tools.add(
             self.respond,
@@ -71,7 +71,7 @@ class MessageTools:
                 "id + text answers; partial parts add up."
             ),
             needs=TOOLS["respond"],
-            output=lambda: wire.RespondAnswer,
+            output=lambda: request_wire.RespondAnswer,
             ends_with_client=True,
         )
 
@@ -95,7 +95,7 @@ class MessageTools:
             attention, seq = await self._messaging.attention(agent, board)
             return Answer(
                 self._say.with_footer("\n".join(protocol_lines(self._protocols.about)), seq, attention),
-                lambda: wire.ProtocolsAnswer(protocols=self._protocols.about, seq=seq),
+                lambda: request_wire.ProtocolsAnswer(protocols=self._protocols.about, seq=seq),
             )
         if id is None:
             if cancel:
@@ -205,8 +205,8 @@ class MessageTools:
         answer = None if asked.answer is None else wire.wire_item(asked.answer)
         return Answer(
             self._say.with_footer("\n".join(lines), seq, attention),
-            lambda: wire.RequestAnswer(
-                request=wire.wire_request(asked.request),
+            lambda: request_wire.RequestAnswer(
+                request=request_wire.wire_request(asked.request),
                 question=wire.wire_item(asked.question),
                 answer=answer,
                 seq=seq,
@@ -247,9 +247,9 @@ class MessageTools:
         attention, seq = await self._messaging.attention(agent, board, shown)
         return Answer(
             self._say.with_footer("\n".join(lines), seq, attention),
-            lambda: wire.WaitingAnswer(
-                waiting=[wire.wire_request(asked.request) for asked in found.waiting],
-                asked=[wire.wire_request(asked.request) for asked in found.asked],
+            lambda: request_wire.WaitingAnswer(
+                waiting=[request_wire.wire_request(asked.request) for asked in found.waiting],
+                asked=[request_wire.wire_request(asked.request) for asked in found.asked],
                 skills={skill: list(agents) for skill, agents in found.skills.items()},
                 seq=found.seq,
             ),

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
-from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.pruning import Move, PassOutcome, Plan, Workspace
 
 from ..input.idempotency import once_of
@@ -273,9 +273,9 @@ def _hidden(figures: Statistics) -> int:
     return figures.board.working_tokens - seen
 
 
-def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
+def wire_core(core: Core, seq: int) -> board_wire.CoreAnswer:
     """Returns the core as a structured answer."""
-    return wire.CoreAnswer(
+    return board_wire.CoreAnswer(
         objective=core.objective,
         constraints=list(core.constraints),
         flags=core.flags,
@@ -284,9 +284,11 @@ def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
     )
 
 
-def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> wire.BoardAnswer:
+def wire_board(
+    board: Board, members: Mapping[str, Role], access: Sequence[str] = ()
+) -> board_wire.BoardAnswer:
     """Returns the board, its members and access policies as a structured answer."""
-    return wire.BoardAnswer(
+    return board_wire.BoardAnswer(
         board=board.id,
         title=board.title,
         parent=board.parent,
@@ -309,13 +311,13 @@ def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] 
     )
 
 
-def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> wire.PruneAnswer:
+def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> board_wire.PruneAnswer:
     """Returns the outcomes of pruning passes as a structured answer, which says whether it was a dry run."""
     moved = [line for outcome in outcomes for line in outcome.moved]
-    return wire.PruneAnswer(
+    return board_wire.PruneAnswer(
         dry_run=dry_run,
-        moved=[wire.MovedItem(id=i, step=s, why=w) for i, s, w in moved[: wire.MAX_MOVED]],
-        more=max(len(moved) - wire.MAX_MOVED, 0),
+        moved=[board_wire.MovedItem(id=i, step=s, why=w) for i, s, w in moved[: board_wire.MAX_MOVED]],
+        more=max(len(moved) - board_wire.MAX_MOVED, 0),
         tokens_before=outcomes[0].tokens_before if outcomes else None,
         tokens_after=outcomes[-1].tokens_after if outcomes else None,
         protected_items=outcomes[-1].protected_items if outcomes else None,
