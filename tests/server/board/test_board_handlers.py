@@ -128,6 +128,30 @@ async def test_functions_become_handlers_of_the_board(kind: str, tmp_path: Path)
             await so(lambda: got == ["critique:a", "critique:c"])
 
 
+async def test_handlers_of_one_name_all_get_what_they_want(tmp_path: Path) -> None:
+    async with opened("process", tmp_path, "core,messages") as board:
+        got: list[str] = []
+
+        def adding(said: str) -> Callable[[WireEvent], Awaitable[None]]:
+            async def heard(event: WireEvent) -> None:
+                got.append(said)
+
+            return heard
+
+        others = board.handlers("others")
+        others.handler(type="FACT")(adding("theirs"))
+        handlers = board.handlers("group")
+        handlers.handler(type="FACT")(adding("ours"))
+        handlers.take_over(others)
+        async with handlers.running():
+            await board.post("a fact")
+            await so(lambda: sorted(got) == ["ours", "theirs"])
+        for _ in range(30):
+            others.handler(type="LOG")(adding("one more"))
+        with pytest.raises(InvalidInput, match="at most 32 handlers"):
+            handlers.take_over(others)
+
+
 @BOTH
 async def test_classes_handle_requests_debates_and_claims(kind: str, tmp_path: Path) -> None:
     heard: list[str] = []
@@ -167,7 +191,7 @@ async def test_classes_handle_requests_debates_and_claims(kind: str, tmp_path: P
     with pytest.raises(InvalidInput, match="Empty has no method; its methods are named on_opened"):
         Empty()
     with pytest.raises(InvalidInput):
-        Argued(colour="red")
+        Argued(key="a b")
     async with opened(kind, tmp_path, "core,messages,plan") as board:
         handlers = board.handlers("clerks", workers=1)
         handlers.add(Asked())
@@ -290,6 +314,18 @@ async def test_a_board_that_is_gone_ends_the_handlers_with_its_error(tmp_path: P
         await begun(board, "group")
     with pytest.raises(BlackboardError):
         await asyncio.wait_for(running, PATIENCE)
+
+
+def test_classes_are_narrowed_by_what_events_say_alone() -> None:
+    class Heard(DebateHandlers):
+        async def on_opened(self, event: WireEvent) -> None: ...
+
+    assert Heard(key="plan:*", type="PLAN").filters == {
+        "opened": {"key": "plan:*", "type": "PLAN", "event": "debate.opened"}
+    }
+    for unseen in ({"thread": "F-1"}, {"mentions": True}):
+        with pytest.raises(TypeError):
+            Heard(**unseen)  # type: ignore[arg-type]
 
 
 def test_wrong_handlers_are_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from blackboard_mcp.server import BoardAccess
 from blackboard_mcp.server.board import ModelEntries
 from opening import opened
 from patience import PATIENCE
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 
 class Point(BaseModel):
@@ -27,6 +27,18 @@ class Sample(BaseModel):
     value: float = Field(ge=0)
     at: list[Point] = []
     note: str | None = None
+
+
+class Station(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(alias="stationName")
+    height: float
+
+    @computed_field
+    @property
+    def feet(self) -> float:
+        return self.height / 0.3048
 
 
 def samples_on(board: BoardAccess) -> ModelEntries[Sample]:
@@ -54,6 +66,17 @@ async def test_a_model_comes_back_as_it_was_published(kind: str, tmp_path: Path)
             await samples.publish(Sample(site="a:b", value=1))
         with pytest.raises(InvalidInput):
             board.models(Sample, lambda _: "k", pattern="a b")
+
+
+async def test_aliases_and_computed_fields_come_back_and_meet_the_models_own_schema(tmp_path: Path) -> None:
+    async with opened("process", tmp_path, "core,admin") as board:
+        stations = board.models(Station, lambda station: f"station:{station.name}", pattern="station:*")
+        await stations.register("stations")
+        high = Station(stationName="high", height=3048)
+        entry = await stations.publish(high)
+        assert (entry.value, entry.fault) == (high, "")
+        assert entry.item is not None
+        assert entry.item.text == '{"stationName":"high","height":3048.0}'
 
 
 @pytest.mark.parametrize("kind", ["process", "http"])

@@ -90,11 +90,18 @@ class EventHandlers:
     prefixes: tuple[str, ...]
     """What the names of its events begin with."""
 
-    def __init__(self, **narrowed: Any) -> None:
+    def __init__(
+        self,
+        *,
+        key: str | None = None,
+        type: TypeName | ItemType | None = None,
+        agent: str | None = None,
+        tags: Sequence[str] = (),
+    ) -> None:
         """Makes the handlers.
 
         Raises:
-            InvalidInput: a method is named by no event, or there is none, or `narrowed` is no filter.
+            InvalidInput: a method is named by no event, or there is none, or what narrows them is not valid.
         """
         known = {
             event.partition(".")[2]: str(event)
@@ -105,11 +112,30 @@ class EventHandlers:
         if not named or not known.keys() >= set(named):
             wrong = ", ".join(f"on_{name}" for name in named if name not in known) or "no method"
             raise InvalidInput(
-                f"{type(self).__name__} has {wrong}; its methods are named {', '.join(f'on_{name}' for name in known)}."
+                f"{self.__class__.__name__} has {wrong}; its methods are named "
+                f"{', '.join(f'on_{name}' for name in known)}."
             )
-        self.filters = {name: {**narrowed, "event": known[name]} for name in named}
+        self.filters = {name: _filter(key, type, known[name], agent, tags) for name in named}
         for filter_ in self.filters.values():
             parse_event_filter(filter_)
+
+
+def _filter(
+    key: str | None,
+    type: TypeName | ItemType | None,
+    event: str | Sequence[str] | None,
+    agent: str | None,
+    tags: Sequence[str],
+) -> dict[str, Any]:
+    """Returns a filter of what is given. Programs can judge these parts by the events that they get."""
+    said = {
+        "key": key,
+        "type": type and str(type),
+        "event": event,
+        "agent": agent,
+        "tags": list(tags) or None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 class RequestHandlers(EventHandlers):
@@ -181,14 +207,7 @@ class Handlers:
         Raises:
             InvalidInput: a part is not valid, or there are too many handlers.
         """
-        said = {
-            "key": key,
-            "type": type and str(type),
-            "event": event,
-            "agent": agent,
-            "tags": list(tags) or None,
-        }
-        filter_ = {name: value for name, value in said.items() if value is not None}
+        filter_ = _filter(key, type, event, agent, tags)
 
         def added(handle: F) -> F:
             self._add(getattr(handle, "__qualname__", handle.__class__.__name__), filter_, handle, when)
@@ -212,8 +231,13 @@ class Handlers:
             self._add(f"{type(handlers).__name__} {pattern}", {"key": pattern}, handlers.handle, when)
 
     def take_over(self, others: Handlers) -> None:
-        """Adds the handlers of others."""
-        self._handlers += others._handlers
+        """Adds the handlers of others.
+
+        Raises:
+            InvalidInput: there are too many handlers.
+        """
+        for other in others._handlers:
+            self._add(other.name.partition("#")[0], other.filter, other.handle, other.when)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

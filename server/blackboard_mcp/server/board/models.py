@@ -68,6 +68,8 @@ class ModelEntries(Generic[M]):
     ) -> Entry[M]:
         """Writes the model as JSON to the entry of its key, and returns the entry.
 
+        Fields with an alias are written under it, and computed fields are left out, so that the model can be read back.
+
         Raises:
             InvalidInput: its key is not under the pattern.
             Conflict: the entry is not at `expected_version` (0: must not exist).
@@ -80,7 +82,7 @@ class ModelEntries(Generic[M]):
                 "changed."
             )
         item = await self._board.post(
-            value.model_dump_json(),
+            value.model_dump_json(by_alias=True, round_trip=True),
             type=self._type,
             key=key,
             tags=tags,
