@@ -29,6 +29,13 @@ async def test_programs_take_part_and_leave(place: Any, board: Any) -> None:
     assert (await bob.leave()).waived == []
 
 
+async def test_programs_say_what_they_speak_without_repeating_their_role(board: Any) -> None:
+    assert (await board.join()).you is None
+    await board.join("reviews")
+    joined = (await board.join(protocols=["grounding"])).you
+    assert (joined.role, joined.protocols) == ("reviews", ["grounding"])
+
+
 async def test_what_is_not_allowed_is_refused(board: Any) -> None:
     with pytest.raises(InvalidInput):
         await board.join("two\nlines")

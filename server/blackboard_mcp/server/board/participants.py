@@ -18,7 +18,7 @@ class Participates(Calls):
 
     async def join(
         self,
-        role: str,
+        role: str | None = None,
         *,
         skills: Sequence[str] | None = None,
         interests: Sequence[Mapping[str, Any]] | None = None,
@@ -28,7 +28,8 @@ class Participates(Calls):
         """Makes the agent take part in that role, or changes what it said about itself; returns who takes part.
 
         `role` is one line, empty for none. `skills` are those that requests and tasks go by, `interests`
-        filters of events, `protocols` names of protocols that the agent speaks; `None` leaves them as they are.
+        filters of events, `protocols` names of protocols that the agent speaks; `None` leaves each as it is. Without
+        any of them it is `participants`.
 
         Raises:
             InvalidInput: a value is not allowed.
