@@ -504,6 +504,7 @@ ARGUMENTS: dict[str, str] = {
     "board.parent": "another board; empty: none",
     "board.lifecycle": "only an open board takes posts",
     "board.settings": "by name; see [settings](settings.md#settings-of-a-board)",
+    "board.expected_settings": "values without which nothing is changed, as they were read",
     "board.members": "the [role](../howto/roles-and-members.md) that the board gives each agent; `null` takes it away",
     "prune.tag": "move the live items with this tag instead, 500 at most",
     "prune.thread": "those of this thread: the id of one of its items",

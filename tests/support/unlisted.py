@@ -28,6 +28,7 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
         "zone": {"enum": ["working", "archive", "all"], "type": "string"},
     },
     "artifact_list": {"after": _TEXT},
+    "board": {"expected_settings": {"type": "object"}},
     "stage": {"why": _TEXT},
     "claim": {
         "lease_seconds": {"maximum": 3600.0, "minimum": 1.0, "type": "number"},

@@ -167,7 +167,8 @@ class BoardChange:
     """A change of a board; `None` leaves a field as it is.
 
     `settings` maps fields of `BoardConfig` to new values. `members` maps agents to the role that the board gives them
-    from now on; `None` takes their role away.
+    from now on; `None` takes their role away. `expected_settings` maps fields of `BoardConfig` to values without which
+    nothing is changed.
     """
 
     title: str | None = None
@@ -175,6 +176,7 @@ class BoardChange:
     lifecycle: Lifecycle | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     members: dict[str, Role | None] = field(default_factory=dict)
+    expected_settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ class BoardStore(
         Raises:
             UnknownReference: the board or its parent does not exist.
             InvalidInput: the parent would close a cycle.
-            Conflict: the board's lifecycle does not allow that move.
+            Conflict: the board's lifecycle does not allow that move, or a setting is not as expected.
             Forbidden: a member's role exceeds the caller's grant.
             Refused: the agent would lose its own right to administer, or there are too many members.
         """

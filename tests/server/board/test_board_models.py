@@ -68,6 +68,15 @@ async def test_a_model_comes_back_as_it_was_published(kind: str, tmp_path: Path)
             board.models(Sample, lambda _: "k", pattern="a b")
 
 
+async def test_programs_that_register_at_once_lose_no_rule(tmp_path: Path) -> None:
+    async with opened("process", tmp_path, "core,admin") as board:
+        names = [f"rule-{number}" for number in range(6)]
+        await asyncio.gather(
+            *(board.models(Point, str, pattern=f"{name}:*").register(name) for name in names)
+        )
+        assert sorted(rule["name"] for rule in (await board.info()).settings["validation"]) == names
+
+
 async def test_aliases_and_computed_fields_come_back_and_meet_the_models_own_schema(tmp_path: Path) -> None:
     async with opened("process", tmp_path, "core,admin") as board:
         stations = board.models(Station, lambda station: f"station:{station.name}", pattern="station:*")

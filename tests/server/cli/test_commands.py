@@ -512,6 +512,7 @@ def test_a_list_of_tools_needs_no_models_of_answers_and_few_modules(tmp_path: Pa
 OWN_BOARD = """
 import asyncio, gc, sys
 from blackboard_mcp.server import Board
+from blackboard_mcp.storage.operations.ledger import rows
 
 async def main():
     async with Board.open("main", agent="ada", data=sys.argv[1]) as board:
@@ -519,6 +520,7 @@ async def main():
 
 asyncio.run(main())
 assert gc.isenabled()
+assert rows._ready.cache_info().currsize < 60, "statements are expanded when they are first run"
 print(*sys.modules)
 """
 """A program that opens a board of its own, posts and ends."""
@@ -535,6 +537,7 @@ def test_a_program_with_a_board_of_its_own_loads_few_modules(tmp_path: Path) -> 
         {
             *("server.board.client", "server.tools.admin", "server.tools.plan", "server.tools.run"),
             *("protocols.group_wire", "protocols.plan_wire", "protocols.rule_wire", "protocols.run_wire"),
+            *("protocols.board_wire", "protocols.debate_wire", "protocols.request_wire", "protocols.summary_wire"),
         }
     ), "a program starts with what it uses"
     assert len(loaded) < 320, (len(loaded), "each module costs every start of every program")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.keys import check_glob, compile_glob
 from blackboard_mcp.protocols.literals import PostTypeName
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 _WRITTEN = ["item.posted", "item.versioned", "item.deleted"]
 _FAULT = 500
+_ATTEMPTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,20 @@ class ModelEntries(Generic[M]):
         Raises:
             InvalidInput: the schema has something that rules do not support.
             Forbidden: the agent may not change the board's settings.
+            Conflict: others changed the rules again and again meanwhile.
         """
         rule = {"name": name, "key": self._glob.text, "schema": self._model.model_json_schema()}
-        present: list[dict[str, Any]] = (await self._board.info()).settings.get("validation", [])
-        rules = [given for given in present if given.get("name") != name]
-        await self._board.change(settings={"validation": [*rules, rule]})
+        for attempt in range(_ATTEMPTS):
+            present: list[dict[str, Any]] = (await self._board.info()).settings.get("validation", [])
+            rules = [given for given in present if given.get("name") != name]
+            try:
+                await self._board.change(
+                    settings={"validation": [*rules, rule]}, expected_settings={"validation": present}
+                )
+                return
+            except Conflict:  # somebody changed the rules meanwhile
+                if attempt + 1 == _ATTEMPTS:
+                    raise
 
     def _entry(self, item: WireItem) -> Entry[M]:
         try:

@@ -61,16 +61,18 @@ class Stewards(Calls):
         lifecycle: LifecycleName | Lifecycle | None = None,
         settings: Mapping[str, Any] | None = None,
         members: Mapping[str, str | None] | None = None,
+        expected_settings: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> BoardAnswer:
         """Changes the board, in one step, and returns it.
 
         `settings` are those of the reference, such as `{"target_tokens": 12000}`. `members` maps agents to the
-        roles that the board itself gives them, or `None` to take a role away.
+        roles that the board itself gives them, or `None` to take a role away. `expected_settings` are some as they were
+        read (`info().settings`): if one of them is not so any more, nothing is changed.
 
         Raises:
             InvalidInput: a setting is unknown, or values contradict each other.
-            Conflict: the board's lifecycle does not allow that move.
+            Conflict: the board's lifecycle does not allow that move, or a setting is not as expected.
             Forbidden: the agent may not do that, or may not give that role.
         """
         given = {
@@ -79,6 +81,7 @@ class Stewards(Calls):
             "lifecycle": None if lifecycle is None else str(lifecycle),
             "settings": None if settings is None else dict(settings),
             "members": None if members is None else dict(members),
+            "expected_settings": None if expected_settings is None else dict(expected_settings),
         }
         return await self._call("board", given, board_wire.BoardAnswer, once=idempotency_key)
 

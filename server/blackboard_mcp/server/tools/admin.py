@@ -12,6 +12,7 @@ from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
+from ..input.arguments import UNLISTED
 from ..input.posts import ExpectedVersion, Id, check_text
 from ..usecases.stewardship import (
     MAX_CONSTRAINTS,
@@ -34,6 +35,7 @@ Members = Annotated[
     Field(max_length=MAX_MEMBERS_CHANGED),
     WithJsonSchema({"type": "object", "description": "agent: role, or null"}),
 ]
+ExpectedSettings = Annotated[dict[str, Any], Field(max_length=16, json_schema_extra={UNLISTED: True})]
 Flags = Annotated[
     dict[Annotated[str, Field(min_length=1, max_length=100)], bool],
     Field(max_length=MAX_FLAGS),
@@ -118,6 +120,7 @@ class AdminTools:
         lifecycle: LifecycleName | None = None,
         settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
         members: Members | None = None,
+        expected_settings: ExpectedSettings | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         """Reads the board's state, settings and members, or changes those that are given."""
@@ -131,6 +134,7 @@ class AdminTools:
             lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
             settings=settings or {},
             members=members or {},
+            expected_settings=expected_settings or {},
         )
         once_key = None if change == BoardChange() else caller.once_key
         state = await self._steward.change_board(caller.agent, board, change, once_key=once_key)

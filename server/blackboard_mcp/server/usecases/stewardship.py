@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from blackboard_mcp.protocols.access import Principal, Role
 from blackboard_mcp.protocols.answers import (
     Once,
     Statistics,
 )
-from blackboard_mcp.protocols.board import Board, BoardChange, Core, PassStep
+from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig, Core, PassStep
 from blackboard_mcp.protocols.changes import Change, ChangeKind
-from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.late_models import board_wire
@@ -112,7 +114,7 @@ class Stewardship:
 
         Raises:
             InvalidInput: a setting is unknown, or values do not go together.
-            Conflict: the lifecycle cannot change in this way.
+            Conflict: the lifecycle cannot change in this way, or a setting is not as expected.
             Forbidden, Refused: the caller may not change members in this way.
         """
         found = await self._board.board(agent, board)
@@ -121,8 +123,9 @@ class Stewardship:
         check_agent(agent)
         change = replace(change, members=dict(check_member(*given) for given in change.members.items()))
         given = asdict(change)
-        if not change.members:
-            del given["members"]
+        for name in ("members", "expected_settings"):
+            if not given[name]:
+                del given[name]
         once = once_of(once_key, "board", **given)
         if not await self._done(found.id, agent, once):
             pruner = self._board.pruner
@@ -135,7 +138,8 @@ class Stewardship:
                 self._board.access.policies,
                 self._board.tokenizers.names,
             )
-            change = replace(change, settings=settings)
+            expected = _expected(found.config, change.expected_settings)
+            change = replace(change, settings=settings, expected_settings=expected)
         tokenizer = None
         if "tokenizer" in change.settings:
             tokenizer = self._board.tokenizers.find(change.settings["tokenizer"])
@@ -282,6 +286,22 @@ def wire_core(core: Core, seq: int) -> board_wire.CoreAnswer:
         version=core.version,
         seq=seq,
     )
+
+
+def _expected(config: BoardConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a configuration that are said as `given`; in place of any other value `None`, which no
+    field has.
+
+    Raises:
+        InvalidInput: a setting is unknown.
+    """
+    said = json.loads(json.dumps(said_settings(config)))
+    for name in given:
+        if name not in said:
+            raise InvalidInput(
+                f"There is no setting {name!r}. Nothing was changed.", fields=["expected_settings"]
+            )
+    return {name: getattr(config, name) if said[name] == value else None for name, value in given.items()}
 
 
 def wire_board(

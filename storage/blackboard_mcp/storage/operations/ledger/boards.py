@@ -94,13 +94,19 @@ def change(
     Raises:
         UnknownReference: the board or its parent does not exist.
         InvalidInput: the parent would close a cycle, settings contradict each other, or `count` is missing.
-        Conflict: the board's lifecycle does not allow that move.
+        Conflict: the board's lifecycle does not allow that move, or a setting is not as expected.
         Forbidden: a member's role exceeds the caller's grant.
         Refused: the agent would lose its own right to administer, or there are too many members.
     """
     ledger = yield from open_ledger(write, board, agent)
     row = ledger.board
     former = _told(row)
+    for name, value in wanted.expected_settings.items():
+        if getattr(row.config, name) != value:
+            raise Conflict(
+                f"The setting {name} of '{board}' is not as expected. Nothing was changed; look at the settings again.",
+                setting=name,
+            )
     changed: dict[str, object] = {}
     if wanted.lifecycle is not None and wanted.lifecycle is not row.lifecycle:
         if wanted.lifecycle not in NEXT[row.lifecycle]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.answers import BEGINNING
 from blackboard_mcp.protocols.archive import SUM_MODULUS, SummingSource
 from blackboard_mcp.protocols.board import BoardChange, Core
-from blackboard_mcp.protocols.errors import BlackboardError, Refused
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, Refused
 from blackboard_mcp.protocols.events import SYSTEM, Event
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import Viewer
@@ -215,6 +217,17 @@ class EventTests:
         data = (await at.events())[-1].data
         assert data["was"] == {"title": before.title, "target_tokens": before.config.target_tokens}
         assert data["now"] == {"title": "new", "target_tokens": 100}
+
+    async def test_a_change_of_a_board_that_expects_other_settings_is_a_conflict(self, at: Table) -> None:
+        await at.post("alice", "a")
+        config, seq = (await at.standing()).config, await at.seq()
+        settings: dict[str, Any] = {"target_tokens": config.target_tokens + 1}
+        moved = BoardChange("new", settings=settings, expected_settings={"quorum": config.quorum + 1})
+        with pytest.raises(Conflict, match="quorum"):
+            await at.store.change_board(at.board, "alice", moved)
+        assert await at.seq() == seq
+        still = BoardChange("new", settings=settings, expected_settings={"quorum": config.quorum})
+        assert (await at.store.change_board(at.board, "alice", still)).config == replace(config, **settings)
 
     async def test_the_history_of_an_item_is_its_part_of_the_log(self, at: Table) -> None:
         a, b = await at.post("alice", "a"), await at.post("alice", "b")
