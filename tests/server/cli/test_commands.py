@@ -537,7 +537,12 @@ def test_a_program_with_a_board_of_its_own_loads_few_modules(tmp_path: Path) -> 
         {
             *("server.board.client", "server.tools.admin", "server.tools.plan", "server.tools.run"),
             *("protocols.group_wire", "protocols.plan_wire", "protocols.rule_wire", "protocols.run_wire"),
-            *("protocols.board_wire", "protocols.debate_wire", "protocols.request_wire", "protocols.summary_wire"),
+            *(
+                "protocols.board_wire",
+                "protocols.debate_wire",
+                "protocols.request_wire",
+                "protocols.summary_wire",
+            ),
         }
     ), "a program starts with what it uses"
     assert len(loaded) < 320, (len(loaded), "each module costs every start of every program")

@@ -40,21 +40,27 @@ _MARKS = (
     rf"SELECT '' AS mark UNION ALL SELECT \2 UNION ALL SELECT {_TEAM} UNION ALL SELECT mark FROM kept_mark"  # noqa: S608 - words of ours
 )
 _WORDS = {
-    re.compile(rf"\bFOUND\({_COLUMN}, {_AGENT}\)"): (rf"\1 IN ({_MARKS}) AND VISIBLE(\1, \2)"),
-    re.compile(rf"\bMARKS\((){_AGENT}\)"): f"({_MARKS})",
-    re.compile(rf"\bVISIBLE\({_COLUMN}, {_AGENT}\)"): (
-        rf"(\1 IN ('', \2, {_TEAM}) OR \1 GLOB '{READ}*' AND {_KEPT})"
+    "FOUND": (rf"\({_COLUMN}, {_AGENT}\)", rf"\1 IN ({_MARKS}) AND VISIBLE(\1, \2)"),
+    "MARKS": (rf"\((){_AGENT}\)", f"({_MARKS})"),
+    "VISIBLE": (
+        rf"\({_COLUMN}, {_AGENT}\)",
+        rf"(\1 IN ('', \2, {_TEAM}) OR \1 GLOB '{READ}*' AND {_KEPT})",
     ),
-    re.compile(r"\bBOARD OF (?:([a-z_]+\.))?owner"): r"\1board",
-    re.compile(r"\bPANELLED\(([a-z_.]+)\)"): rf"""instr(\1, '["{PANEL}') = 1""",
-    re.compile(r"\bPANEL OF ([a-z_.]+)"): rf"""substr(\1, {_NAME}, instr(substr(\1, {_NAME}), '"') - 1)""",
-    re.compile(rf"\bPUBLIC\({_COLUMN}\)"): r"\1 = ''",
-    re.compile(rf"\bHIDDEN\({_COLUMN}\)"): r"\1 <> ''",
-    re.compile(rf"\bSHARED\({_COLUMN}, {_COLUMN}\)"): r"\1 IN ('', \2)",
-    re.compile(rf"\bNEAREST\({_COLUMN}, {_AGENT}\)"): (
-        rf"\1 NOT GLOB '{READ}*:*' OR substr(\1, -length(\2) - 1) = ':' || \2, \1 = \2, \1"
+    "BOARD OF": (r" (?:([a-z_]+\.))?owner", r"\1board"),
+    "PANELLED": (r"\(([a-z_.]+)\)", rf"""instr(\1, '["{PANEL}') = 1"""),
+    "PANEL OF": (
+        r" ([a-z_.]+)",
+        rf"""substr(\1, {_NAME}, instr(substr(\1, {_NAME}), '"') - 1)""",
+    ),
+    "PUBLIC": (rf"\({_COLUMN}\)", r"\1 = ''"),
+    "HIDDEN": (rf"\({_COLUMN}\)", r"\1 <> ''"),
+    "SHARED": (rf"\({_COLUMN}, {_COLUMN}\)", r"\1 IN ('', \2)"),
+    "NEAREST": (
+        rf"\({_COLUMN}, {_AGENT}\)",
+        rf"\1 NOT GLOB '{READ}*:*' OR substr(\1, -length(\2) - 1) = ':' || \2, \1 = \2, \1",
     ),
 }
+"""Each word with the pattern of what follows it, and with its meaning."""
 TIMES = 9
 """The number of values that `VISIBLE` needs for a `?` without a number: the agent each time."""
 
@@ -67,6 +73,7 @@ def shared(one: str, other: str) -> bool:
 @lru_cache(maxsize=64)
 def expanded(statement: str) -> str:
     """Returns the statement with the words above replaced by SQL; kept, because every query asks for the same few."""
-    for word, meaning in _WORDS.items():
-        statement = word.sub(meaning, statement)
+    for word, (given, meaning) in _WORDS.items():
+        if word in statement:
+            statement = re.sub(rf"\b{word}{given}", meaning, statement)
     return statement
