@@ -342,6 +342,14 @@ def test_wrong_handlers_are_told(tmp_path: Path) -> None:
 
             with pytest.raises(InvalidInput):
                 handlers.handler(event="item.dreamt")(handle)
+
+            class Never:
+                async def __call__(self, event: WireEvent) -> bool:
+                    return False
+
+            for awaited in (Never(), Never().__call__):
+                with pytest.raises(InvalidInput, match="without awaiting"):
+                    handlers.handler(type="LOG", when=awaited)(handle)  # type: ignore[arg-type]
             for _ in range(32):
                 handlers.handler(type="LOG")(handle)
             with pytest.raises(InvalidInput, match="at most 32 handlers"):

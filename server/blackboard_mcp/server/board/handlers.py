@@ -205,7 +205,7 @@ class Handlers:
         the event, or an object of a class of yours with `__call__`.
 
         Raises:
-            InvalidInput: a part is not valid, or there are too many handlers.
+            InvalidInput: a part is not valid, `when` is an async function, or there are too many handlers.
         """
         filter_ = _filter(key, type, event, agent, tags)
 
@@ -288,6 +288,10 @@ class Handlers:
 
     def _add(self, name: str, filter_: dict[str, Any], handle: Handle, when: When | None) -> None:
         wanted = parse_event_filter(filter_)
+        if inspect.iscoroutinefunction(when) or inspect.iscoroutinefunction(getattr(when, "__call__", None)):  # noqa: B004
+            raise InvalidInput(
+                f"when of {name} is asked without awaiting: make it a function, not an async function."
+            )
         if len(self._handlers) == MAX_HANDLERS:
             raise InvalidInput(f"A group has at most {MAX_HANDLERS} handlers.")
         taken = sum(handler.name.split("#")[0] == name for handler in self._handlers)
