@@ -62,7 +62,7 @@ def figures(wire: Any) -> dict[str, Any]:
 def test_what_an_owner_keeps_is_bounded_over_all_processes_of_a_folder_and_work_is_ended(
     tmp_path: Path, start: Callable[..., Serving]
 ) -> None:
-    most = 3_000_000
+    most = 1_500_000
     bound = ("--board-settings", json.dumps({"owner_bytes": most}))
     one, two = (start(tmp_path / "data", "--tools", "all", *bound) for _ in range(2))
     with (
@@ -97,7 +97,7 @@ def test_what_an_owner_keeps_is_bounded_over_all_processes_of_a_folder_and_work_
         for refused in refusals:
             assert (refused["error"], refused["limit"], refused["most"]) == ("quota", "owner_bytes", most)
             assert "Nothing was changed" in refused["message"]
-            assert "3,000,000 bytes" in refused["message"]
+            assert "1,500,000 bytes" in refused["message"]
         several = {"reads": {}, "writes": [{"text": "y" * 100_000}, {"text": "z" * 100_000}]}
         assert result(again, "transaction", several)["structuredContent"]["limit"] == "owner_bytes"
         longer = result(flood, "post", {"key": "pump", "text": "w" * TEXT})

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.walk.machine import Outcome, walk
-from blackboard_mcp.storage.testing.walk.walks import stride, walk_far
+from blackboard_mcp.storage.testing.walk.walks import inline, stride, walk_far
 from profiles import HISTORIES, NIGHTLY, WALKED
 
 STEPS = 200_000 if NIGHTLY else 1_900
@@ -46,8 +46,8 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "inline":
         if NIGHTLY:
             return walk_far(_seeds(480), EXAMPLES, shrink=True)
-        return walk_far(WALKED, HISTORIES)
-    steps = stride(EXAMPLES if NIGHTLY else 9, shrink=NIGHTLY)
+        return walk(inline, stride(HISTORIES), seeds=WALKED, waits=False)
+    steps = stride(EXAMPLES if NIGHTLY else 5, shrink=NIGHTLY)
     if request.param == "memory":
         return walk(_memory, steps, seeds=_seeds(IN_MEMORY))
     folder = tmp_path_factory.mktemp("walk")

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -553,7 +554,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     identity = _Identity(settings, authenticator(settings, stored, opened.clock, resource, issued))
     server = BoardServer(
         name="blackboard-mcp",
-        version=version("blackboard-mcp"),
+        version=_version(),
         instructions=INSTRUCTIONS,
         identify=identify or identity.identify,
         structured="always" if settings.structured == "always" else "ask",
@@ -589,6 +590,12 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     server.on_call(introduce)
     server.on_error(footer)
     return server
+
+
+@cache
+def _version() -> str:
+    """Returns the product's version; the package's metadata take milliseconds to read."""
+    return version("blackboard-mcp")
 
 
 def authenticator(

@@ -252,9 +252,10 @@ async def call(agent: Any, tool: str, arguments: dict[str, Any], key: object) ->
 
 def told(result: Any) -> tuple[bool, list[str], Any]:
     """A result without its footer, and without what tells how and when it was come by."""
-    own = ("seq", "repeated", "mode", "left", "working_items", "working_tokens")
+    own = ("seq", "repeated", "mode", "notice", "left", "working_items", "working_tokens")
     facts = {name: value for name, value in result.structured_content.items() if name not in own}
     lines = boards.text_of(result).splitlines()[:-1]
+    lines = [line for line in lines if not line.startswith("The search index is ")]
     for apart in (
         r" \(posted before[^)]*\)",
         r" \(left [^)]*\)",

@@ -35,6 +35,10 @@ READERS = ("alice", "bob", "carol", "erin")
 BUDGETS = (1_500, 400)
 
 
+class Stale(AssertionError):
+    """A kept view that differs from a newly built one."""
+
+
 class Compared:
     """A store's handles, after each of whose calls every reader's kept view is compared with a newly built one."""
 
@@ -42,7 +46,6 @@ class Compared:
         self.blackboard = blackboard
         self.handles = handles
         self.calls = self.kept = self.moved = 0
-        self.stale: list[str] = []
         self._before: dict[tuple[str, int], tuple[str, int]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +83,7 @@ class Compared:
                 fresh = await _view(self.blackboard, agent, budget)
                 self.blackboard._kept_views, store._kept_rows = views, rows
                 if fresh is None or got != fresh:
-                    self.stale.append(f"{name}: {agent}, {budget}:\n{got}\n{fresh}")
+                    raise Stale(f"{name}: {agent}, {budget}:\n{got}\n{fresh}")
 
 
 async def _view(blackboard: Blackboard, agent: str, budget: int) -> tuple[View, Snapshot] | None:
@@ -174,10 +177,9 @@ async def walked(compared: Compared, clock: HandClock, steps: int, seed: int) ->
 async def test_a_kept_view_is_what_would_be_built_now_whatever_happened(
     compared: Compared, clock: HandClock
 ) -> None:
-    await walked(compared, clock, 100, seed=7)
-    assert not compared.stale, compared.stale[0]
+    await walked(compared, clock, 50, seed=7)
     # The walk has power: views were kept, and some moved although the sequence of the board did not.
-    assert compared.kept > 1_000
+    assert compared.kept > 800
     assert compared.moved >= 5
 
 
@@ -253,8 +255,8 @@ async def test_the_walk_sees_a_view_that_is_kept_by_the_sequence_alone(
         await find(self, name)
 
     monkeypatch.setattr(Compared, "compare", compare)
-    await walked(compared, clock, 20, seed=7)
-    assert compared.stale
+    with pytest.raises(Stale):
+        await walked(compared, clock, 20, seed=7)
 
 
 class ByNumber(dict[tuple[int, ...], KeptRow]):
@@ -271,8 +273,8 @@ async def test_the_walk_sees_rows_that_are_kept_by_their_number_alone(
     compared: Compared, clock: HandClock
 ) -> None:
     compared.handles[0]._kept_rows = ByNumber()
-    await walked(compared, clock, 20, seed=7)
-    assert compared.stale
+    with pytest.raises(Stale):
+        await walked(compared, clock, 20, seed=7)
 
 
 async def test_kept_rows_tell_nobody_what_it_may_not_see_and_take_bounded_room(

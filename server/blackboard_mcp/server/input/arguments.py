@@ -60,10 +60,32 @@ def _definition(fn: Callable[..., Any]) -> Hashable:
     return plain.__code__, plain.__module__, plain.__qualname__, repr(told)
 
 
+def _parameters(fn: Callable[..., Any]) -> Sequence[str]:
+    """Returns the names of a function's parameters; making its signature would take far longer."""
+    plain = getattr(fn, "__func__", fn)
+    if not inspect.isfunction(plain) or hasattr(plain, "__wrapped__"):
+        return tuple(inspect.signature(fn).parameters)
+    code = plain.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names if plain is fn else names[1:]
+
+
 @functools.cache
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """Returns the JSON schema of a model. The result is cached, so callers must not change it."""
     return model.model_json_schema()
+
+
+@functools.cache
+def _published_of(model: type[BaseModel], *, whole: bool) -> dict[str, Any]:
+    """Returns the compact JSON schema of a model, with the arguments that are `UNLISTED` if it is the `whole` one.
+
+    The result is cached, so callers must not change it.
+    """
+    raw = _schema_of(model)
+    properties = raw.get("properties", {}).items()
+    shown = {name: each for name, each in properties if whole or not _unlisted(each)}
+    return {"properties": {}, **compact_schema({**raw, "properties": shown})}
 
 
 @functools.cache
@@ -134,35 +156,30 @@ class Arguments:
             _models[signature] = model
         return model
 
-    @functools.cached_property
-    def _raw_schema(self) -> dict[str, Any]:
+    @property
+    def whole_schema(self) -> dict[str, Any]:
+        """The JSON schema of all arguments, including those that are `UNLISTED`. Callers must not change it."""
+        return self._published(whole=True)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The published JSON schema, without the arguments that are `UNLISTED`. Callers must not change it."""
+        return self._published(whole=False)
+
+    def _published(self, *, whole: bool) -> dict[str, Any]:
         if not self._lenient:
             for path in _unbounded_of(self._model):
                 raise TypeError(
                     f"{self.name}: {path or 'its arguments'} has no upper bound; give it a max_length"
                 )
-        return _schema_of(self._model)
-
-    @functools.cached_property
-    def whole_schema(self) -> dict[str, Any]:
-        """The JSON schema of all arguments, including those that are `UNLISTED`."""
-        schema = compact_schema(self._raw_schema)
-        schema.setdefault("properties", {})
-        return schema
-
-    @functools.cached_property
-    def schema(self) -> dict[str, Any]:
-        """The published JSON schema, without the arguments that are `UNLISTED`."""
-        raw = self._raw_schema
-        listed = {name: each for name, each in raw.get("properties", {}).items() if not _unlisted(each)}
-        return {"properties": {}, **compact_schema({**raw, "properties": listed})}
+        return _published_of(self._model, whole=whole)
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all arguments."""
         if isinstance(self._of, type):
             return tuple(self._model.model_fields)
-        return tuple(name for name in inspect.signature(self._of).parameters if name != "caller")
+        return tuple(name for name in _parameters(self._of) if name != "caller")
 
     def check(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Returns checked keyword arguments for the function, with defaults filled in.

@@ -58,8 +58,8 @@ class ServedPrompts:
     ) -> None:
         """Adds a prompt: `fn(caller, **arguments)` returns its text; `needs` are the rights that it takes."""
         arguments = Arguments(name, fn, lenient=True)
-        properties = arguments.schema["properties"]
-        required = set(arguments.schema.get("required", ()))
+        schema = arguments.schema
+        properties, required = schema["properties"], schema.get("required", ())
         published = Prompt(
             name=name,
             title=title,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
@@ -61,6 +62,12 @@ class _Served:
         return len(self.uri) if self.template is None else len(self.template.expand({}))
 
 
+@cache
+def _parsed(uri: str) -> UriTemplate | None:
+    """Returns a template of this program's, parsed once for all servers of the process; `None` for a plain URI."""
+    return UriTemplate.parse(uri) if UriTemplate.is_template(uri) else None
+
+
 class ServedResources:
     """The resources and templates of one server.
 
@@ -89,7 +96,7 @@ class ServedResources:
         Raises:
             TypeError: the template's variables are not the function's arguments.
         """
-        template = UriTemplate.parse(uri_template) if UriTemplate.is_template(uri_template) else None
+        template = _parsed(uri_template)
         arguments = Arguments(name, fn, lenient=True)
         variables = set(template.variable_names) if template else set()
         if variables != set(arguments.names):
@@ -100,8 +107,7 @@ class ServedResources:
         if template is None:
             self._static[uri_template] = served
         else:
-            self._templates.append(served)
-            self._templates.sort(key=lambda entry: -entry.literal_length)
+            bisect.insort(self._templates, served, key=lambda entry: -entry.literal_length)
 
     @property
     def published(self) -> list[Resource]:

@@ -133,6 +133,8 @@ def _make_folder(folder: Path) -> None:
 
 def _unescape(field: str) -> str:
     """Returns a field of `mountinfo` without its octal escapes."""
+    if "\\" not in field:
+        return field
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, character)
     return field
