@@ -49,10 +49,16 @@ def post(author: str, text: str = "") -> Any:
 
 
 async def play(role: str, path: Path, number: int) -> None:
-    """Plays a role: opens the engine and closes it, fills the disk's quota, writes, or waits for changes."""
+    """Plays a role: opens the engine and closes it, fills the disk's quota, writes, or waits for changes.
+
+    A checkpoint is due after each of its commits.
+    """
     from blackboard_mcp.protocols.errors import StoreError
-    from blackboard_mcp.storage.sqlite import wakeup
+    from blackboard_mcp.storage.sqlite import group, wakeup
     from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+
+    group._CHECKPOINT_ROWS = 1
+    group.GroupWriter.tidying_is_due = lambda self, raw: True  # type: ignore[method-assign]
 
     async def open_engine() -> SqliteEngine:
         return await SqliteEngine.open(path, migrations=MIGRATIONS, application_id=APPLICATION)
@@ -77,6 +83,10 @@ async def play(role: str, path: Path, number: int) -> None:
             except StoreError as error:
                 errors.append(type(error).__name__)
         full = engine.trouble is not None and engine.trouble.kind
+        for connection in (engine._writer, engine._checkpointer, engine._writer):
+            if connection is not None:
+                # A checkpoint that meets the limit must find it when it looks for the reason.
+                await connection.run(lambda raw: None)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         then = await engine.write(post(author, "x" * 20_000))
         count = await engine.read(entries)

@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -48,22 +48,34 @@ def _lacking() -> str | None:
     return None if "attached" in said else "needs the right to trace with strace, which makes disks fail"
 
 
-def tracing(folder: Path, call: str, error: str, when: str, log: Path, *more: str) -> list[str]:
-    """Returns the command line by which strace makes calls on the store's files fail."""
+FILES = ("", "-wal", "-shm", "-journal")
+"""How the names of the store's files end."""
+
+
+def tracing(
+    folder: Path, call: str, error: str, when: str, log: Path, *more: str, files: Sequence[str] = FILES
+) -> list[str]:
+    """Returns the command line by which strace makes calls on the store's files fail.
+
+    `error` is the error's name, or a signal such as SIGKILL, which the process gets at the call.
+    """
     database = folder / "board.sqlite3"
-    paths = [word for end in ("", "-wal", "-shm", "-journal") for word in ("-P", f"{database}{end}")]
-    fault = ("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}")
+    paths = [word for end in files for word in ("-P", f"{database}{end}")]
+    what = "signal" if error.startswith("SIG") else "error"
+    fault = ("-e", f"trace={call}", "-e", f"inject={call}:{what}={error}:when={when}")
     return ["strace", "-f", "-o", str(log), *more, *paths, *fault]
 
 
 @contextmanager
-def injected(pid: int, folder: Path, call: str, error: str, when: str, log: Path) -> Iterator[None]:
-    """Makes a system call on the store's files fail with `error` while the context is entered.
+def injected(
+    pid: int, folder: Path, call: str, error: str, when: str, log: Path, *, files: Sequence[str] = FILES
+) -> Iterator[None]:
+    """Makes a system call on the store's files fail with `error` while the context is entered; see `tracing`.
 
     `when` is counted for each thread, as in strace: "3" is the third call only, "3+" each from the third on.
     """
     process = subprocess.Popen(
-        tracing(folder, call, error, when, log, "-p", str(pid)),
+        tracing(folder, call, error, when, log, "-p", str(pid), files=files),
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -6,6 +6,8 @@ start after a crash, of which by day there is the first.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import signal
 import sys
 from collections.abc import Iterable
@@ -168,3 +170,73 @@ def test_a_disk_that_fails_at_the_start_after_a_crash_is_named_and_the_next_star
             break
     assert refusals > 0 or call == "ftruncate"
     assert poster.post(server.wire) is None
+
+
+DATABASE = ("",)
+"""The database file alone, which only a checkpoint writes to while the server runs."""
+UNTIL_A_CHECKPOINT = 200
+"""Posts of 100,000 characters, more than enough to make a checkpoint due."""
+
+
+@pytest.mark.parametrize("call", ["pwrite64", SYNCS])
+def test_a_checkpoint_for_which_the_disk_fails_stops_writing_and_leaves_its_log_to_the_next_start(
+    server: Server, tmp_path: Path, call: str
+) -> None:
+    poster = Poster(size=100_000)
+    refused = None
+    with injected(server.pid, server.data, call, "EIO", "1", tmp_path / "trace", files=DATABASE):
+        for _ in range(UNTIL_A_CHECKPOINT):
+            if (refused := poster.post(server.wire)) is not None:
+                break
+    # The writer, which would meet the fault as well, does not try again what failed.
+    assert (tmp_path / "trace").read_text(errors="replace").count("(INJECTED)") == 1
+    assert refused is not None
+    assert "read-only until the server is restarted" in refused["message"]
+    assert health(server.url) == (503, "stopped")
+    last, text = poster.journal[-1]
+    assert tool(server.wire, "read", ids=[last])["items"][0]["text"] == text
+    said = server.said()
+    assert said.count("the store does not write") == 1
+    assert "Traceback" not in said
+    # An orderly end would copy the rest of the log and remove it, though what was copied before may be lost.
+    assert server.stop() == 0
+    assert (server.data / "board.sqlite3-wal").stat().st_size > 0
+    server.start()
+    assert poster.post(server.wire) is None
+    poster.check(server.wire)
+
+
+def test_a_checkpoint_without_room_refuses_no_post_and_a_later_one_copies_all(
+    server: Server, tmp_path: Path
+) -> None:
+    poster = Poster(size=100_000)
+    with injected(server.pid, server.data, "pwrite64", "ENOSPC", "1+", tmp_path / "trace", files=DATABASE):
+        for _ in range(UNTIL_A_CHECKPOINT):
+            assert poster.post(server.wire) is None
+            if was_injected(tmp_path / "trace"):
+                break
+    assert was_injected(tmp_path / "trace")
+    assert poster.post(server.wire) is None
+    assert health(server.url) == (200, "ok")
+    assert server.stop() == 0
+    assert not (server.data / "board.sqlite3-wal").exists()
+    server.start()
+    poster.check(server.wire)
+
+
+@pytest.mark.parametrize(("call", "when"), [("pwrite64", 1), ("pwrite64", 300), (SYNCS, 1)])
+def test_a_process_killed_in_a_checkpoint_loses_nothing(
+    server: Server, tmp_path: Path, call: str, when: int
+) -> None:
+    poster = Poster(size=100_000)
+    with (
+        contextlib.suppress(OSError, http.client.HTTPException),
+        injected(server.pid, server.data, call, "SIGKILL", str(when), tmp_path / "trace", files=DATABASE),
+    ):
+        for _ in range(UNTIL_A_CHECKPOINT):
+            assert poster.post(server.wire) is None
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    assert len(poster.journal) < UNTIL_A_CHECKPOINT
+    server.start()
+    assert poster.post(server.wire) is None
+    poster.check(server.wire)

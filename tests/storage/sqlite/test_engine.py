@@ -686,15 +686,112 @@ async def test_a_backup_is_a_whole_private_database(engine: SqliteEngine, tmp_pa
     await copy.close()
 
 
-async def test_a_long_log_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def checkpointed(engine: SqliteEngine) -> None:
+    """Waits until a checkpoint that was asked for is done, with what it leaves to the writer."""
+    for connection in (engine._writer, engine._checkpointer, engine._writer):
+        if connection is not None:
+            await connection.run(lambda raw: None)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a checkpoint due after each commit."""
+    monkeypatch.setattr(group_module, "_CHECKPOINT_ROWS", 1)
+    monkeypatch.setattr(GroupWriter, "tidying_is_due", lambda self, raw: True)
+
+
+@pytest.mark.usefixtures("often")
+async def test_writes_are_answered_while_the_log_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = await open_engine(tmp_path / "board.db")
-    engine._group._log_limit = 1 << 20
-    log = tmp_path / "board.db-wal"
-    for _ in range(70):
-        await engine.write(post(text="x" * 50_000))
-    await engine.write(post())
-    assert log.stat().st_size < 2 << 20
+    if engine.safe_mode:
+        pytest.skip("this SQLite leaves checkpoints to the writer")
+    gate, copy = Gate(), GroupWriter.checkpoint
+
+    def held(self: GroupWriter, raw: driver.Raw) -> None:
+        gate()
+        copy(self, raw)
+
+    monkeypatch.setattr(GroupWriter, "checkpoint", held)
+    await engine.write(post(1, "x" * 100_000))
+    await gate.until_entered()
+    await engine.write(post(2))
+    assert (tmp_path / "board.db").stat().st_size < 100_000
+    gate.open()
+    await checkpointed(engine)
+    assert (tmp_path / "board.db").stat().st_size > 100_000
     await engine.close()
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("safe_mode", [False, True])
+async def test_the_log_stays_short_while_writes_never_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe_mode: bool
+) -> None:
+    monkeypatch.setattr(group_module, "_WAL_LIMIT", 1 << 20)
+    monkeypatch.setattr(group_module, "_WAL_LIMIT_SAFE", 1 << 20)
+    if safe_mode:
+        monkeypatch.setattr(driver, "resets_wal_safely", lambda number: False)
+    engine = await open_engine(tmp_path / "board.db")
+    assert engine.safe_mode or not safe_mode
+    assert (engine._checkpointer is None) is engine.safe_mode
+    log = tmp_path / "board.db-wal"
+    longest = 0
+
+    async def write(count: int) -> None:
+        nonlocal longest
+        for _ in range(count):
+            await engine.write(post(text="x" * 50_000))
+            longest = max(longest, log.stat().st_size)
+
+    await asyncio.gather(*(write(50) for _ in range(4)))
+    assert longest < 4 << 20
+    # A reader keeps the log, and with it what was written since; it is emptied once the reader has gone.
+    gate = Gate()
+
+    def held() -> Steps:
+        yield "SELECT count(*) FROM entry", ()
+        gate()
+        return (yield "SELECT count(*) FROM entry", ())
+
+    reading = asyncio.create_task(engine.read(held))
+    await gate.until_entered()
+    await write(50)
+    assert log.stat().st_size > 2 << 20
+    gate.open()
+    assert await reading == [(200,)]
+    await write(1)
+    await checkpointed(engine)
+    assert log.stat().st_size < 1 << 20
+    await engine.close()
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_commit_beside_a_checkpoint_for_which_the_disk_fails_is_not_acknowledged(
+    tmp_path: Path,
+) -> None:
+    engine = await open_engine(tmp_path / "board.db")
+    await engine.write(post(1))
+    await checkpointed(engine)
+    failed = driver.library().OperationalError("disk I/O error")
+
+    def fail() -> None:
+        engine._group._checkpoint_failed = failed
+
+    for n in (2, 3):
+        with pytest.raises(StoreClosed, match="The disk failed"):
+            await engine.write(post(n, then=fail))
+    assert engine.trouble is not None
+    assert engine.trouble.kind == "stopped"
+    await engine.close()
+    # The log is left whole: the next start copies and syncs all of it.
+    assert (tmp_path / "board.db-wal").stat().st_size > 0
+    engine = await open_engine(tmp_path / "board.db")
+    assert (1,) in await engine.read(ENTRIES)
+    assert await engine.write(post(4)) == 4
+    await engine.close()
+    assert not (tmp_path / "board.db-wal").exists()
 
 
 async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path: Path) -> None:

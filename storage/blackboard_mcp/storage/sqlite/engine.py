@@ -44,6 +44,7 @@ class SqliteEngine:
         self._process = os.getpid()
         self._loop = asyncio.get_running_loop()
         self._writer: driver.Connection | None = None
+        self._checkpointer: driver.Connection | None = None
         self._readers: list[driver.Connection] = []
         self._reads = Jobs()
         self._serving: list[bool] = []
@@ -61,7 +62,7 @@ class SqliteEngine:
         self.sqlite_version = driver.version()
         """The SQLite library in use, such as "3.53.4"."""
         self.safe_mode = not driver.resets_wal_safely(driver.library().sqlite_version_info)
-        """Whether checkpoints are made by hand because the library has the WAL-reset bug."""
+        """Whether only the writer makes checkpoints, because the library has the WAL-reset bug."""
         self.write_ahead_log = True
         """False if the file system does not support a write-ahead log; writers then wait for readers."""
 
@@ -288,7 +289,10 @@ class SqliteEngine:
             return raw
 
         def further() -> driver.Raw:
-            raw = self._configure(driver.connect(str(path)), synchronous)
+            return self._configure(driver.connect(str(path)), synchronous)
+
+        def reader() -> driver.Raw:
+            raw = further()
             raw.execute("PRAGMA query_only=ON")
             return raw
 
@@ -296,8 +300,10 @@ class SqliteEngine:
         log = path.with_name(path.name + "-wal") if path is not None and self.write_ahead_log else None
         if path is not None:
             for _ in range(readers):
-                self._readers.append(await self._connect(further))
+                self._readers.append(await self._connect(reader))
             if self.write_ahead_log:
+                if not self.safe_mode:
+                    self._checkpointer = await self._connect(further)
                 # Without the log even a look may have to wait, or to roll back what a dead process left.
                 self._witness = driver.connect(str(path))
             self._peers = Peers(path.with_name(path.name + ".peers"))
@@ -366,9 +372,8 @@ class SqliteEngine:
             StoreError: SQLite refuses the mode.
         """
         mode = "wal" if self.write_ahead_log else "delete"
-        # The switch would cause an automatic checkpoint, which is forbidden first if it is unsafe.
-        if self.safe_mode:
-            raw.execute("PRAGMA wal_autocheckpoint=0")
+        # The switch would cause an automatic checkpoint, which is unsafe in safe mode.
+        raw.execute("PRAGMA wal_autocheckpoint=0")
         got = driver.patiently(lambda: driver.pragma(raw, f"journal_mode={mode}"), self._deadline)
         if got != mode:
             raise StoreError(f"The database {self._path} cannot use journal mode {mode}, only {got}.")
@@ -404,7 +409,8 @@ class SqliteEngine:
             # With a memory map a failing disk is a SIGBUS, not an error.
             "mmap_size=0",
             f"journal_size_limit={64 << 20}",
-            *(("wal_autocheckpoint=0",) if self.safe_mode else ()),
+            # An automatic checkpoint would be made inside a commit, which would have to wait for it.
+            "wal_autocheckpoint=0",
         ):
             raw.execute(f"PRAGMA {setting}").fetchall()
         return raw
@@ -440,12 +446,18 @@ class SqliteEngine:
         try:
             settled, changed = self._group.write(raw)
             self._tell(self._wrote, settled, changed)
-            if self._group.tidying_is_due():
-                self._group.tidy(raw)
+            if self._group.tidying_is_due(raw) and self._group.tidy(raw) and self._checkpointer is not None:
+                self._checkpointer.do(self._checkpoint)
             if not self._jobs.rest():
                 self._writer.do(self._write)
         except BaseException as error:
             self._tell(self._abandon, error)
+
+    def _checkpoint(self, raw: driver.Raw) -> None:
+        """Copies the log into the file, in a thread of its own, so that no commit waits for it."""
+        assert self._writer is not None
+        self._group.checkpoint(raw)
+        self._writer.do(self._group.checkpointed)
 
     def _wrote(self, settled: Sequence[Job], changed: bool) -> None:
         """Announces a commit, and hands its results to the callers."""
@@ -655,15 +667,32 @@ class SqliteEngine:
             self._relief.cancel()
         if self._witness is not None:
             self._witness.close()
+        keeper = self._keep_log() if self._writes and self._group.stopped else None
         for reader in self._readers:
             if reader is not self._writer:
                 await reader.close()
+        if self._checkpointer is not None:
+            await self._checkpointer.close()
         if self._writer is not None:
             peers = self._peers
             if peers is not None:
                 await self._writer.run(lambda raw: peers.close())
             # Last of all: it empties the log and removes it if no other process is there.
             await self._writer.close()
+        if keeper is not None:
+            keeper.close()
+
+    def _keep_log(self) -> driver.Raw | None:
+        """Returns a connection that keeps the others from removing the log when they are closed, and itself cannot.
+
+        After a failed sync, pages that an earlier checkpoint copied may be lost. The next start copies the whole log.
+        """
+        assert self._path is not None
+        with contextlib.suppress(*driver.errors()):
+            raw = driver.connect_to_read(self._path)
+            driver.pragma(raw, "user_version")
+            return raw
+        return None
 
 
 def _nothing(raw: driver.Raw) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
@@ -34,7 +35,11 @@ _SPAN = 0.05
 _WAL_LIMIT = 64 << 20
 """The bytes above which the log is emptied."""
 _WAL_LIMIT_SAFE = 4 << 20
-"""The same if SQLite must not make automatic checkpoints."""
+"""The same if only the writer may make checkpoints."""
+_CHECKPOINT_ROWS = 2_000
+"""The changed rows after which a checkpoint is due; they take about 1,000 pages."""
+_CHECKPOINT_BYTES = 4 << 20
+"""The growth of the log after which a checkpoint is due."""
 
 
 class Job:
@@ -137,7 +142,12 @@ class GroupWriter:
         self._path = path
         self._file = _identity(path)
         self._log = log
+        self._safe_mode = safe_mode
         self._log_limit = _WAL_LIMIT_SAFE if safe_mode else _WAL_LIMIT
+        self._due_rows = math.inf if safe_mode else _CHECKPOINT_ROWS
+        self._due_bytes: float = self._log_limit if safe_mode else _CHECKPOINT_BYTES
+        """The changed rows and the bytes of the log from which on a checkpoint is due; infinite while one runs."""
+        self._checkpoint_failed: BaseException | None = None
         self._committed = committed
         self._overtaken = overtaken
         self._space = space
@@ -212,22 +222,89 @@ class GroupWriter:
         seen, self._seen_version = self._seen_version, version
         return seen is not None and seen != version
 
-    def tidying_is_due(self) -> bool:
+    def tidying_is_due(self, raw: driver.Raw) -> bool:
         """Tells whether to check the sizes of the log and the file; a cheap call."""
         self._groups += 1
-        return self._log is not None and (self._groups % 64 == 0 or time.monotonic() >= self._next_look)
+        return self._log is not None and (
+            raw.total_changes >= self._due_rows
+            or self._groups % 64 == 0
+            or time.monotonic() >= self._next_look
+        )
 
-    def tidy(self, raw: driver.Raw) -> None:
-        """Gives free pages back to the disk, and empties a long log if nobody reads from it."""
-        assert self._log is not None
+    def tidy(self, raw: driver.Raw) -> bool:
+        """Gives free pages back to the disk; returns whether to have `checkpoint` called.
+
+        In safe mode it empties a long log itself.
+        """
         self._next_look = time.monotonic() + 1.0
-        if self.stopped is None and not self.displaced:
-            self._give_back(raw)
+        if self.stopped is not None or self.displaced:
+            return False
+        self._give_back(raw)
+        if raw.total_changes < self._due_rows and self._log_size() < self._due_bytes:
+            return False
+        if self._safe_mode:
+            self._restart_log(raw)
+            return False
+        self._due_rows = self._due_bytes = math.inf
+        return True
+
+    def checkpoint(self, raw: driver.Raw) -> None:
+        """Copies the log into the file while others read and write; the thread of another connection calls this.
+
+        It is followed by `checkpointed`.
+        """
+        if self.stopped is not None:
+            return
+        try:
+            # The second one copies what was written during the first.
+            for _ in range(2):
+                raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except driver.errors() as error:
+            # Without room for the copy, or the lock, the log stays as it is.
+            if driver.is_io(error) and not (self._path and place.is_at_a_limit(self._path, self._log)):
+                self._checkpoint_failed = error
+
+    def checkpointed(self, raw: driver.Raw) -> None:
+        """Copies the little that is left of the log, so that it begins anew.
+
+        If the disk failed in a checkpoint, the writer is stopped instead.
+        """
+        with contextlib.suppress(StoreClosed):
+            self._check_disk()
+            self._restart_log(raw)
+        self._due_rows = raw.total_changes + _CHECKPOINT_ROWS
+        self._due_bytes = self._log_size() + _CHECKPOINT_BYTES
+
+    def _check_disk(self) -> None:
+        """Checks that the disk failed in no checkpoint, since a sync may take the error of another one.
+
+        Raises:
+            StoreClosed: it did; the writer is stopped.
+        """
+        if self._checkpoint_failed is not None:
+            raise self._stop(self._checkpoint_failed)
+
+    def _log_size(self) -> int:
+        """Returns the bytes of the log; 0 if it cannot be looked at."""
         with contextlib.suppress(OSError):
-            if os.stat(self._log).st_size > self._log_limit:
-                # This takes the writer's lock. A busy database is normal, and a later call tries again.
-                with contextlib.suppress(*driver.errors()):
-                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if self._log is not None:
+                return os.stat(self._log).st_size
+        return 0
+
+    def _restart_log(self, raw: driver.Raw) -> None:
+        """Copies what is left of the log, so that it begins anew, if nobody reads from it; empties a long one.
+
+        A failed disk stops the writer.
+        """
+        if self.stopped is not None:
+            return
+        mode = "RESTART" if self._log_size() < self._log_limit else "TRUNCATE"
+        try:
+            # This takes the writer's lock. A busy database is normal, and a later call tries again.
+            raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+        except driver.errors() as error:
+            if driver.is_io(error):
+                self._translated(error, "copy the log")
 
     def _give_back(self, raw: driver.Raw) -> None:
         """Gives free pages back to the disk; a failed disk stops the writer."""
@@ -288,10 +365,12 @@ class GroupWriter:
 
         Raises:
             _Lost: a job violated a constraint that is checked at the commit.
+            StoreClosed: the disk failed in a checkpoint meanwhile.
         """
         try:
             # Busy only without a write-ahead log, where a commit waits for readers.
             driver.patiently(lambda: raw.execute("COMMIT"), self._deadline)
+            self._check_disk()
         except driver.errors() as error:
             driver.roll_back(raw)
             if driver.is_constraint(error):
