@@ -193,6 +193,23 @@ async def test_what_is_taken_to_cost_much_is_marked_for_whoever_works_on_it(room
     assert marked == {DEAR: True, CHEAP: False}
 
 
+async def test_a_call_that_took_long_once_does_not_make_the_next_ones_dear(room: Room) -> None:
+    marked: list[bool] = []
+
+    async def call(who: str, seconds: float) -> None:
+        async with room.turns.taking(who, "of any size") as turn:
+            marked.append(turn.meter.dear)
+            await turn.of(room._work(who, seconds, 1))
+
+    for seconds in (*[CHEAP] * 20, 2 * EACH_SECONDS / 3, *[CHEAP] * 10):
+        await call("steady", seconds)
+    assert marked == [True] + 30 * [False]
+    marked.clear()
+    for _ in range(20):
+        await call("steady", DEAR)
+    assert marked[2:] == 18 * [True]
+
+
 async def test_what_fails_is_told_and_ends_the_turn(room: Room) -> None:
     async def work() -> None:
         raise ValueError("no")

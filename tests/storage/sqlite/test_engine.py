@@ -157,7 +157,7 @@ async def test_a_call_comes_back_from_its_thread_once_and_makes_no_task(
     assert len(back) <= 2, back
 
 
-async def test_a_dear_write_shares_its_commit_with_no_other_and_lets_others_pass_once(
+async def test_a_dear_write_shares_its_commit_with_no_other_and_gives_way_to_cheap_ones(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_module, "_SPAN", PATIENCE)
@@ -188,7 +188,44 @@ async def test_a_dear_write_shares_its_commit_with_no_other_and_lets_others_pass
     await ask_for(7, 8, dear=False)
     second.open()
     await asyncio.gather(*writes)
-    assert commits == [[1], [5, 6], [2], [7, 8], [3], [4]]
+    assert commits == [[], [5, 6], [1], [], [7, 8], [2], [3], [4]]
+
+
+async def test_a_dear_write_gives_way_a_few_times_and_then_ends(engine: SqliteEngine) -> None:
+    cheap = [Job(post(n), asyncio.get_running_loop().create_future()) for n in range(1, 6)]
+    tried = list[int]()
+
+    def interrupt() -> None:
+        engine._jobs.put(cheap[len(tried)])
+        tried.append(len(tried))
+
+    token = METER.set(Meter(dear=True))
+    dear = asyncio.create_task(engine.write(post(100, then=interrupt)))
+    METER.reset(token)
+    assert await dear == 100
+    assert len(tried) == 4
+    # Each attempt but the last was undone, and what interrupted it was written.
+    assert await asyncio.gather(*(job.future for job in cheap[:4])) == [1, 2, 3, 4]
+    assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(1,), (2,), (3,), (4,), (100,)]
+
+
+async def test_a_write_that_gave_way_can_be_cancelled(engine: SqliteEngine) -> None:
+    gate, cheap = Gate(), Gate()
+    token = METER.set(Meter(dear=True))
+    dear = asyncio.create_task(engine.write(post(1, then=gate)))
+    METER.reset(token)
+    await gate.until_entered()
+    passing = asyncio.create_task(engine.write(post(2, then=cheap)))
+    await asyncio.sleep(0)
+    gate.open()
+    await cheap.until_entered()
+    dear.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dear
+    cheap.open()
+    assert await passing == 2
+    assert await engine.write(post(3)) == 3
+    assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(2,), (3,)]
 
 
 async def test_no_write_is_answered_before_others_can_see_it(

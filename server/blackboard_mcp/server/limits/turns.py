@@ -35,6 +35,7 @@ FIRST_GUESS: Final = EACH_SECONDS
 HELD_SECONDS: Final = 3.0
 """Seconds after which a call that hardly works loses its turn, because it waits for something outside."""
 _NEWEST: Final = 0.3  # weight of the newest call in the estimate for its kind
+_STEADY: Final = 0.15  # the same in the mean that tells whether calls are dear
 _KEPT: Final = 1_000
 
 
@@ -43,7 +44,7 @@ class _Caller:
     calls.
     """
 
-    __slots__ = ("costs", "had", "under_way", "waiting", "working")
+    __slots__ = ("costs", "had", "means", "under_way", "waiting", "working")
 
     def __init__(self, had: float) -> None:
         self.had = had
@@ -51,6 +52,7 @@ class _Caller:
         self.working = 0.0
         self.waiting: deque[tuple[asyncio.Future[float], str]] = deque()
         self.costs: dict[str, float] = {}
+        self.means: dict[str, float] = {}
 
 
 class Turns:
@@ -81,6 +83,13 @@ class Turns:
 
     def _cost(self, caller: _Caller, kind: str) -> float:
         return caller.costs.get(kind) or self._usual.get(kind, FIRST_GUESS)
+
+    def is_dear(self, who: str, kind: str, cost: float) -> bool:
+        """Tells whether the caller's calls of this kind are expensive on average; `cost` is the estimate for the first.
+
+        A call that took long because the machine was busy does not put the next ones behind expensive ones of others.
+        """
+        return self._callers[who].means.get(kind, cost) > DEAR_SECONDS
 
     def _may(self, caller: _Caller, cost: float) -> bool:
         if caller.under_way:
@@ -139,6 +148,8 @@ class Turns:
             # After an expensive call its caller's estimate rises at once; the estimate for others rises slowly.
             known = caller.costs.get(kind, spent)
             caller.costs[kind] = max(spent, known + _NEWEST * (spent - known))
+            mean = caller.means.get(kind, spent)
+            caller.means[kind] = mean + _STEADY * (spent - mean)
         self._go_on()
         if len(self._callers) > self._kept:
             self._forget()
@@ -193,7 +204,7 @@ class CallTurn:
     async def enter(self) -> None:
         """Waits until it is this call's turn."""
         self._cost = await self._turns.enter(self._who, self._kind)
-        self.meter.dear = self._cost > DEAR_SECONDS
+        self.meter.dear = self._turns.is_dear(self._who, self._kind, self._cost)
         self._look_again()
 
     def leave(self) -> None:

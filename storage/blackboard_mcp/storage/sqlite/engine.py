@@ -123,8 +123,8 @@ class SqliteEngine:
 
         Operations run one at a time, in the order of the calls. Several may share a commit, but an error undoes
         only its own operation. An expensive one (`Meter.dear`) has its own commit, and cheap ones may overtake
-        it. A cancelled call either never started or completes as a whole. An operation that changes no row
-        wakes nobody.
+        it, even when it has begun: it is then undone and starts anew. A cancelled call either never started or
+        completes as a whole. An operation that changes no row wakes nobody.
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew: nothing was changed.

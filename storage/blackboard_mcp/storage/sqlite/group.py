@@ -2,7 +2,7 @@
 
 One BEGIN IMMEDIATE and one COMMIT serve all waiting operations, each inside its own SAVEPOINT. No operation gets
 its result before the commit that holds it. So an expensive operation has its own commit, and cheap ones run
-between expensive ones.
+between expensive ones, or interrupt one, which then starts anew.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _MEMBERS = 65
 """The most operations in one transaction."""
 _SPAN = 0.05
 """The seconds after which a group takes no more operations, since other processes wait for the lock."""
+_INTERRUPTIONS = 3
+"""How often an expensive operation starts anew because a cheap one came."""
 _WAL_LIMIT = 64 << 20
 """The bytes above which the log is emptied."""
 _WAL_LIMIT_SAFE = 4 << 20
@@ -43,14 +45,18 @@ _CHECKPOINT_BYTES = 4 << 20
 
 
 class Job:
-    """One operation to run, and the future of its caller; `dear` marks an expensive one."""
+    """One operation to run, and the future of its caller; `dear` marks an expensive one.
 
-    __slots__ = ("asked", "dear", "error", "future", "operation", "result")
+    `interrupted` counts how often cheap ones made it start anew.
+    """
+
+    __slots__ = ("asked", "dear", "error", "future", "interrupted", "operation", "result")
 
     def __init__(self, operation: Operation[Any], future: asyncio.Future[Any], *, dear: bool = False) -> None:
         self.operation = operation
         self.future = future
         self.dear = dear
+        self.interrupted = 0
         self.asked = time.monotonic()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -60,7 +66,8 @@ class Jobs:
     """The queue between the event loop and a connection's thread; a job that was taken cannot be withdrawn.
 
     Expensive jobs have their own line, and the two lines take turns. So a cheap job waits for at most one expensive
-    job, however many there are.
+    job, however many there are, and seldom for that: it makes the job start anew after it, unless others have done so
+    a few times.
     """
 
     def __init__(self) -> None:
@@ -98,6 +105,16 @@ class Jobs:
         """Removes and returns the next cheap job, to share a commit; `None` if none waits."""
         with self._lock:
             return self._cheap.popleft() if self._cheap else None
+
+    def interrupts(self) -> bool:
+        """Tells whether a cheap job waits."""
+        return bool(self._cheap)
+
+    def put_back(self, job: Job) -> None:
+        """Puts an interrupted job back to the head of its line; the cheap job that waits is taken before it."""
+        with self._lock:
+            job.interrupted += 1
+            self._dear.appendleft(job)
 
     def take_all(self, asked_before: float = float("inf")) -> list[Job]:
         """Removes and returns all jobs that were added before a time on the monotonic clock, by default all."""
@@ -196,12 +213,16 @@ class GroupWriter:
             job = self._jobs.take()
             while job is not None:
                 group.append(job)
-                self._attempt(raw, job)
+                self._attempt(raw, job, gives_way=job.dear and job.interrupted < _INTERRUPTIONS)
                 if job.dear or len(group) == _MEMBERS or time.monotonic() > until:
                     break
                 job = self._jobs.take_beside()
             changed = raw.total_changes != before and any(job.error is None for job in group)
             self._commit(raw)
+        except _GivesWay:
+            driver.roll_back(raw)
+            self._jobs.put_back(group[0])
+            return [], False
         except _Lost as lost:
             if lost.__cause__ is not None and driver.is_io(lost.__cause__):
                 return fail(group, self._translated(lost.__cause__, "write")), False
@@ -412,15 +433,18 @@ class GroupWriter:
         elif was is None or was.kind != trouble.kind:
             logger.error("the store does not write: %s", trouble.message)
 
-    def _attempt(self, raw: driver.Raw, job: Job) -> None:
+    def _attempt(self, raw: driver.Raw, job: Job, *, gives_way: bool = False) -> None:
         """Runs a job inside a savepoint; its error undoes only this job.
 
         Raises:
+            _GivesWay: it gives way to a cheap one.
             _Lost: SQLite rolled back the whole transaction.
         """
         raw.execute("SAVEPOINT operation")
         try:
-            job.result = run(raw, job.operation)
+            job.result = run(raw, job.operation, self._jobs.interrupts if gives_way else None)
+        except _GivesWay:
+            raise
         except BaseException as error:
             job.error = self._translated(error, "write")
             if not raw.in_transaction:
@@ -453,6 +477,10 @@ class GroupWriter:
         return group
 
 
+class _GivesWay(Exception):
+    """Raised inside an expensive operation when a cheap one comes."""
+
+
 class _Lost(Exception):
     """Raised if the whole transaction was rolled back; `culprit` is the job that caused it, if known."""
 
@@ -472,8 +500,12 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def run(raw: driver.Raw, operation: Operation[T]) -> T:
-    """Runs the operation's statements one after another in this thread, and returns its result."""
+def run(raw: driver.Raw, operation: Operation[T], interrupts: Callable[[], bool] | None = None) -> T:
+    """Runs the operation's statements one after another in this thread, and returns its result.
+
+    Raises:
+        _GivesWay: `interrupts` told so between two statements.
+    """
     steps = operation()
     execute = raw.cursor().execute
     try:
@@ -484,6 +516,8 @@ def run(raw: driver.Raw, operation: Operation[T]) -> T:
             except driver.errors() as error:
                 error.add_note(sql)
                 raise
+            if interrupts is not None and interrupts():
+                raise _GivesWay
             sql, parameters = steps.send(rows)
     except StopIteration as stop:
         value: T = stop.value
