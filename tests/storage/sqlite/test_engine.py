@@ -768,6 +768,7 @@ async def test_the_log_stays_short_while_writes_never_pause(
 ) -> None:
     monkeypatch.setattr(group_module, "_WAL_LIMIT", 1 << 20)
     monkeypatch.setattr(group_module, "_WAL_LIMIT_SAFE", 1 << 20)
+    monkeypatch.setattr(group_module, "_WAL_WAIT", 1)
     if safe_mode:
         monkeypatch.setattr(driver, "resets_wal_safely", lambda number: False)
     engine = await open_engine(tmp_path / "board.db")
@@ -801,6 +802,63 @@ async def test_the_log_stays_short_while_writes_never_pause(
     await write(1)
     await checkpointed(engine)
     assert log.stat().st_size < 1 << 20
+    await engine.close()
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_long_log_is_emptied_though_reads_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_WAL_LIMIT", 1 << 20)
+    monkeypatch.setattr(group_module, "_WAL_LIMIT_SAFE", 1 << 20)
+    monkeypatch.setattr(group_module, "_WAL_WAIT", int(PATIENCE * 1000))
+    engine = await open_engine(tmp_path / "board.db")
+    log = tmp_path / "board.db-wal"
+    gate = Gate()
+
+    def held() -> Steps:
+        yield "SELECT count(*) FROM entry", ()
+        gate()
+
+    def told(sql: str) -> None:
+        if "TRUNCATE" in sql:
+            # The read ends a while after the log could not be emptied because of it.
+            threading.Timer(0.1, gate.open).start()
+
+    assert engine._writer is not None
+    await engine._writer.run(lambda raw: raw.set_trace_callback(told))
+    await engine.write(post(1))
+    reading = asyncio.create_task(engine.read(held))
+    await gate.until_entered()
+    await engine.write(post(2, "x" * (2 << 20)))
+    await checkpointed(engine)
+    assert log.stat().st_size == 0
+    await reading
+    await engine.close()
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_checkpoint_for_which_the_disk_fails_while_the_engine_is_closed_leaves_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await open_engine(tmp_path / "board.db")
+    if engine.safe_mode:
+        pytest.skip("this SQLite leaves checkpoints to the writer")
+    gate = Gate()
+
+    def fails(self: GroupWriter, raw: driver.Raw) -> None:
+        gate()
+        self._checkpoint_failed = driver.library().OperationalError("disk I/O error")
+
+    monkeypatch.setattr(GroupWriter, "checkpoint", fails)
+    await engine.write(post(1))
+    await gate.until_entered()
+    closing = asyncio.create_task(engine.close())
+    threading.Timer(0.1, gate.open).start()
+    await closing
+    assert (tmp_path / "board.db-wal").stat().st_size > 0
+    engine = await open_engine(tmp_path / "board.db")
+    assert await engine.read(ENTRIES) == [(1,)]
     await engine.close()
 
 

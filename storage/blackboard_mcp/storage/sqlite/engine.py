@@ -456,8 +456,10 @@ class SqliteEngine:
     def _checkpoint(self, raw: driver.Raw) -> None:
         """Copies the log into the file, in a thread of its own, so that no commit waits for it."""
         assert self._writer is not None
-        self._group.checkpoint(raw)
-        self._writer.do(self._group.checkpointed)
+        try:
+            self._group.checkpoint(raw)
+        finally:
+            self._writer.do(self._group.checkpointed)
 
     def _wrote(self, settled: Sequence[Job], changed: bool) -> None:
         """Announces a commit, and hands its results to the callers."""
@@ -654,6 +656,11 @@ class SqliteEngine:
         if self._writes and self._writer is not None:
             await self._writer.run(_nothing)
             while self._jobs:
+                await self._writer.run(_nothing)
+            # The last group may still run, and ask for a checkpoint; whether that fails must be known below.
+            await self._writer.run(_nothing)
+            if self._checkpointer is not None:
+                await self._checkpointer.run(_nothing)
                 await self._writer.run(_nothing)
         if self._watcher is not None:
             await self._watcher.close()

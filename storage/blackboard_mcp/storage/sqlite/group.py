@@ -36,6 +36,8 @@ _INTERRUPTIONS = 3
 """How often an expensive operation starts anew because a cheap one came."""
 _WAL_LIMIT = 64 << 20
 """The bytes above which the log is emptied."""
+_WAL_WAIT = 100
+"""The most milliseconds to wait for reads that keep such a log from being emptied."""
 _WAL_LIMIT_SAFE = 4 << 20
 """The same if only the writer may make checkpoints."""
 _CHECKPOINT_ROWS = 2_000
@@ -319,13 +321,19 @@ class GroupWriter:
         """
         if self.stopped is not None:
             return
-        mode = "RESTART" if self._log_size() < self._log_limit else "TRUNCATE"
+        size = self._log_size()
+        mode = "RESTART" if size < self._log_limit else "TRUNCATE"
         try:
+            if size >= _WAL_LIMIT:
+                # Reads that overlap would keep the log for ever; those that begin while this waits do not use it.
+                raw.execute(f"PRAGMA busy_timeout={_WAL_WAIT}").fetchall()
             # This takes the writer's lock. A busy database is normal, and a later call tries again.
             raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
         except driver.errors() as error:
             if driver.is_io(error):
                 self._translated(error, "copy the log")
+        finally:
+            raw.execute("PRAGMA busy_timeout=0").fetchall()
 
     def _give_back(self, raw: driver.Raw) -> None:
         """Gives free pages back to the disk; a failed disk stops the writer."""
