@@ -528,6 +528,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         below=SimpleNamespace(poke=lambda: None),
         checks=None,
         gauge=None,
+        reader=None,
     )
     return compose.build_server(cast(compose.Installation, made))
 

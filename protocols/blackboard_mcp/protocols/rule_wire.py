@@ -31,6 +31,7 @@ class WireProposal(_Wire):
     author: str
     check: str | None = None
     replaces: str | None = Field(description="the rule of which it would be the next version")
+    by_model: bool = Field(default=False, description="whether a model found it in a message")
 
 
 class ConstraintAnswer(_Wire):
@@ -43,6 +44,9 @@ class ConstraintAnswer(_Wire):
     more: int = Field(default=0, description="sentences of the message that were too many to be proposed")
     more_from: str | None = Field(
         default=None, description="the first of them: send the message from there on"
+    )
+    model: str | None = Field(
+        default=None, description="why no model read the message, if the operator has one"
     )
     seq: int
 
@@ -82,6 +86,9 @@ class IntakeAnswer(_Wire):
     masked: int = Field(description="secrets that were taken out")
     unproposed: int = Field(
         default=0, description="sentences that read like rules, too many in their message"
+    )
+    model: str | None = Field(
+        default=None, description="why no model read the messages, or not all, if the operator has one"
     )
     seq: int
 

@@ -34,7 +34,7 @@ from .plugins.protocols import Protocols
 from .pruning.policies import Policies
 from .pruning.pruner import Pruner
 from .pruning.summaries.writing import SummaryWriter
-from .settings.server import PREFIX, Settings, check_embedder, check_endpoint
+from .settings.server import MODEL, PREFIX, Settings, check_embedder, check_endpoint
 from .text.tokens import Tokenizers
 from .usecases.activity import Activity
 from .usecases.blackboard import Blackboard
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .usecases.checks import Checks
     from .usecases.conducting import Conductor
     from .usecases.growth import Growth
+    from .usecases.message_reader import MessageReader
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,8 @@ class Installation:
     """The operator's checks on files; `None` without any, and where no work is done in the background."""
     gauge: Gauge | None = None
     """Measures the growth of the folder; `None` for boards in memory, or in a store of the operator's own."""
+    reader: MessageReader | None = None
+    """Asks a model for rules in messages; `None` unless the settings want it."""
 
 
 EPISODES_SECONDS = 1.0
@@ -241,6 +244,7 @@ async def _opened(
                 below,
                 checks,
                 gauge,
+                message_reader(settings, endpoint),
             )
         finally:
             if gauge is not None:
@@ -424,6 +428,17 @@ def chat_endpoint(settings: Settings) -> ChatEndpoint | None:
     return ChatEndpoint(settings.summariser, url, settings.summary_model or "", key=key, seconds=seconds)
 
 
+def message_reader(settings: Settings, endpoint: ChatEndpoint | None) -> MessageReader | None:
+    """Returns what asks the endpoint for rules in messages, if the settings want it."""
+    if endpoint is None or settings.capture != MODEL:
+        return None
+    from .input.secrets import Secrets
+    from .usecases.message_reader import MessageReader
+
+    secrets = Secrets(settings.secrets, settings.secret_patterns)
+    return MessageReader(endpoint.ask, secrets, float(settings.summary_timeout_seconds))
+
+
 def summary_writer(
     settings: Settings, store: BoardStore, tokenizers: Tokenizers, endpoint: ChatEndpoint | None
 ) -> SummaryWriter:
@@ -516,7 +531,7 @@ def tool_set(
 
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
         names = [check.name for check in opened.settings.check]
-        RuleTools(Rules(opened.blackboard, names), rendering).register(tools)
+        RuleTools(Rules(opened.blackboard, names, opened.reader), rendering).register(tools)
         ResultTool(Results(opened.blackboard), rendering).register(tools)
         ContextTool(Contexts(opened.blackboard, files), rendering).register(tools)
     if files is not None:

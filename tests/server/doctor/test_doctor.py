@@ -586,6 +586,7 @@ def test_endpoints_that_are_away_or_hang_are_found(
         config.write_text(
             f'summariser = "openai"\nsummary_url = "http://127.0.0.1:{port}/v1"\nsummary_model = "m"\n'
             f'embedder = "openai"\nembedding_url = "http://127.0.0.1:{port}/v1"\nembedding_model = "m"\n'
+            'capture = "model"\n'
         )
         return diagnose(data, "--quick", "--config", str(config))
 
@@ -593,12 +594,17 @@ def test_endpoints_that_are_away_or_hang_are_found(
         found = told(port)
         assert set(found) == names
         assert "did not answer within" in found["summary-endpoint-silent"]["message"]
+        assert "patterns alone propose rules from messages" in found["summary-endpoint-silent"]["cure"]
     found = told(port)
     assert set(found) == names
     assert "cannot be reached" in found["embedding-endpoint-silent"]["message"]
     monkeypatch.setattr(network, "PATIENCE", PATIENCE)
     with listening(b"HTTP/1.1 200 OK\r\n\r\n{}") as port:
         assert told(port) == {}
+    config.write_text('capture = "model"\n')
+    found = diagnose(data, "--quick", "--config", str(config))
+    assert set(found) == {"endpoint-settings"}
+    assert "capture model needs summariser openai or ollama" in found["endpoint-settings"]["message"]
 
 
 # What others reach

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import boards
@@ -17,6 +18,7 @@ from blackboard_mcp.server.http.intake import IntakeRoute
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.input.secrets import Secrets
 from blackboard_mcp.server.limits.limits import Limits
+from fakemodel import FakeModel, fake_model
 from patience import PATIENCE
 
 board, mode = boards.board, boards.mode
@@ -56,7 +58,7 @@ async def serve(
     if limits is not None:
         server.limits = limits
         there.opened.blackboard.limit(limits)
-    route = IntakeRoute(there.opened.blackboard, secrets or Secrets()).route()
+    route = IntakeRoute(there.opened.blackboard, secrets or Secrets(), there.opened.reader).route()
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     task = asyncio.create_task(
@@ -332,3 +334,74 @@ async def test_handing_over_shows_the_agent_no_rules(site: Open) -> None:
         await alice.post("Never push on Fridays.", "CONSTRAINT")
         await there.hand_over(MESSAGE)
         assert [rule.text for rule in (await there.boards.opened.store.rules("main", "ben")).unseen]
+
+
+# A model that reads messages, too
+
+
+@pytest.fixture
+async def read_by_a_model(tmp_path: Path, mode: str) -> AsyncIterator[tuple[Site, FakeModel]]:
+    async with fake_model() as model:
+        named = {"summariser": "ollama", "summary_url": model.url, "summary_model": "small"}
+        async with (
+            boards.open_boards(tmp_path, mode, capture="model", summary_timeout_seconds=1, **named) as opened,
+            serve(opened) as there,
+        ):
+            yield there, model
+
+
+def message(place: int, text: str, **more: Any) -> dict[str, Any]:
+    return {"id": f"m{place}", "kind": "message", "text": text, **more}
+
+
+async def test_a_hand_over_asks_the_model_once_for_all_messages_that_are_new(
+    read_by_a_model: tuple[Site, FakeModel],
+) -> None:
+    there, model = read_by_a_model
+    tabs = "Tabs drive me mad."
+    model.says(json.dumps({"rules": [{"text": tabs, "strength": "prefer"}]}))
+    lines = [message(1, f"Hello. {tabs}", thread="s1"), MESSAGE | {"id": "m2"}, CALL, message(3, tabs)]
+    told = await there.hand_over(*lines)
+    ann = await there.boards.join("ann")
+    texts = [(await ann.item(id_))["text"] for id_ in told["proposed"]]
+    assert texts == [f"Rule proposed by a model: {tabs}", "Proposed rule: Never commit to main."]
+    assert (told["model"], len(model.asked)) == (None, 1)
+    assert CALL["text"] not in model.asked[0].prompt
+    # What was handed over before is not sent again.
+    again = await there.hand_over(*lines, message(4, "Green buttons look cheap."))
+    assert (again["proposed"], again["repeated"]) == ([], 4)
+    assert len(model.asked) == 2
+    assert tabs not in model.asked[1].prompt
+    assert (await there.hand_over(*lines))["repeated"] == 4
+    assert len(model.asked) == 2
+
+
+async def test_one_hand_over_sends_the_model_a_bounded_number_of_messages_and_says_so(
+    read_by_a_model: tuple[Site, FakeModel],
+) -> None:
+    there, model = read_by_a_model
+    model.says('{"rules": []}')
+    told = await there.hand_over(*(message(n, f"Colour {n} drives me mad.") for n in range(50)))
+    assert (told["model"], len(model.asked)) == ("the model read 20 of 50 messages", 1)
+    assert "Colour 19 " in model.asked[0].prompt
+    assert "Colour 20 " not in model.asked[0].prompt
+    long = "It drives me mad. " * 1_000
+    told = await there.hand_over(*(message(100 + n, long) for n in range(3)))
+    assert told["model"] == "the model read 1 of 3 messages"
+    assert len(model.asked[1].prompt) < 80_000
+
+
+async def test_a_hand_over_to_a_model_that_hangs_is_taken_with_what_the_patterns_find(
+    read_by_a_model: tuple[Site, FakeModel],
+) -> None:
+    there, model = read_by_a_model
+
+    async def hang(asked: Any, reply: Any) -> None:
+        await reply.hang()
+
+    model.behave = hang
+    async with asyncio.timeout(PATIENCE):
+        told = await there.hand_over(MESSAGE, CALL, FAILED)
+    assert (len(told["items"]), len(told["proposed"]), len(told["issues"])) == (3, 1, 1)
+    assert told["model"] == "the model did not answer"
+    assert len(model.asked) == 1

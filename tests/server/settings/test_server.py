@@ -123,6 +123,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "summary_url": ("http://[::1]:1/v1", '"http://[::1]:1/v1"', "http://[::1]:1/v1"),
         "summary_model": ("a b:7", '"a b:7"', "a b:7"),
         "summary_timeout_seconds": ("300", "300", 300),
+        "capture": ("model", '"model"', "model"),
     }
     assert set(values) == set(NAMES)
     for name, (text, toml, value) in values.items():

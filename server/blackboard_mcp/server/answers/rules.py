@@ -24,6 +24,8 @@ def ruled_lines(done: Ruled, *, proposed: bool = False) -> list[str]:
         lines.append(
             'no sentence of the message reads like a new rule; constraint(text="…") takes your own words'
         )
+    if done.model:
+        lines.append(f"{done.model}; only fixed patterns read the message")
     if done.left:
         lines += labelled(
             f"too many for one call: {len(done.left)} more of the message read like rules; call "
@@ -51,5 +53,6 @@ def ruled_lines(done: Ruled, *, proposed: bool = False) -> list[str]:
 def _lead(one: Proposal) -> str:
     parts = [f"{one.id} by {word(one.author)}"]
     parts += [flat(told)] if (told := bounds(one.strength, one.scope, one.check)) else []
+    parts += ["found by a model"] if one.by_model else []
     parts += [f"instead of {flat(one.replaces)}"] if one.replaces else []
     return " ".join(parts)

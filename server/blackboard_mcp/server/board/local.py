@@ -125,7 +125,8 @@ class Board(BoardAccess):
         opened = self._opening.opened
         settings, blackboard = opened.settings, opened.blackboard
         if self._intake is None:
-            self._intake = Intake(blackboard, Secrets(settings.secrets, settings.secret_patterns))
+            secrets = Secrets(settings.secrets, settings.secret_patterns)
+            self._intake = Intake(blackboard, secrets, opened.reader)
         grant = await blackboard.rights.enter(of_this_process(self.agent), NEEDS, self.name)
         with under(grant):
             done = await self._intake.hand_over(self.agent, self.name, lines_of(document))

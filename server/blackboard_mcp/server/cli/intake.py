@@ -59,7 +59,9 @@ async def _in_folder(target: Target, document: str) -> dict[str, Any]:
     settings = settings_of(target.config, data=target.data, board=target.board)
     async with existing(settings) as opened:
         opened.blackboard.tokenizers.see(await opened.store.find_board(settings.board))
-        taking: Intake = Intake(opened.blackboard, Secrets(settings.secrets, settings.secret_patterns))
+        taking: Intake = Intake(
+            opened.blackboard, Secrets(settings.secrets, settings.secret_patterns), opened.reader
+        )
         agent = target.agent or settings.agent or OPERATOR
         done = await taking.hand_over(agent, settings.board, lines_of(document))
     return done.facts

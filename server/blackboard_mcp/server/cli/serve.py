@@ -155,6 +155,12 @@ _STOP_SECONDS = 3.0
 @click.option(
     "--summary-timeout-seconds", type=int, help="Longest that a pass waits for the model (default 20)."
 )
+@click.option(
+    "--capture",
+    type=click.Choice(["patterns", "model"]),
+    help="Who proposes rules from users' messages: fixed patterns (patterns, the default), or beside them "
+    "the model of --summariser. The sentences of such messages then go to --summary-url.",
+)
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
 def serve(config: Path | None, **given: Any) -> None:
     """Serve boards to MCP clients.
@@ -272,7 +278,9 @@ async def serve_http(settings: Settings) -> None:
         server = compose.build_server(opened)
         events = EventStreams(opened.blackboard, limits=settings.limits)
         server.on_close(events.close)
-        intake = IntakeRoute(opened.blackboard, Secrets(settings.secrets, settings.secret_patterns))
+        intake = IntakeRoute(
+            opened.blackboard, Secrets(settings.secrets, settings.secret_patterns), opened.reader
+        )
 
         def ready(url: str) -> None:
             _started()

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..settings.server import Settings
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from ..settings.server import MODEL, Settings, check_embedder, check_endpoint
 from .findings import Finding, problem, warning
 
 PATIENCE = 3.0
@@ -24,6 +26,13 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
     if settings.transport == "http" and settings.port:
         async for finding in _port(settings):
             yield finding
+    for check in (check_endpoint, check_embedder):
+        try:
+            check(settings)
+        except InvalidInput as error:
+            yield problem(
+                "endpoint-settings", f"No server starts with these settings: {error.message}", "Change them."
+            )
     for what, name, url in (
         ("summary", "summary_url", settings.summary_url),
         ("embedding", "embedding_url", settings.embedding_url),
@@ -33,10 +42,17 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
                 f"{what}-endpoint-silent",
                 f"The {what} endpoint {url} {why}.",
                 f"Start the model, or change {name}. Posts never wait for it: "
-                + ("summaries are extractive" if what == "summary" else "search is by words")
+                + _meanwhile(what, settings)
                 + " meanwhile.",
                 url=url,
             )
+
+
+def _meanwhile(what: str, settings: Settings) -> str:
+    if what == "embedding":
+        return "search is by words"
+    patterns = ", and patterns alone propose rules from messages" if settings.capture == MODEL else ""
+    return f"summaries are extractive{patterns}"
 
 
 async def _port(settings: Settings) -> AsyncIterator[Finding]:

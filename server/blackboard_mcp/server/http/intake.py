@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, StoreError
@@ -21,6 +21,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+if TYPE_CHECKING:
+    from blackboard_mcp.server.usecases.message_reader import MessageReader
+
 INTAKE_PATH: Final = "/intake"
 _STATUSES: Final = {"not_found": 404, "forbidden": 403, "conflict": 409, "rate_limited": 429, "quota": 429}
 
@@ -28,9 +31,9 @@ _STATUSES: Final = {"not_found": 404, "forbidden": 403, "conflict": 409, "rate_l
 class IntakeRoute:
     """The route of the intake."""
 
-    def __init__(self, board: Blackboard, secrets: Secrets) -> None:
+    def __init__(self, board: Blackboard, secrets: Secrets, reader: MessageReader | None = None) -> None:
         self._board = board
-        self._intake = Intake(board, secrets)
+        self._intake = Intake(board, secrets, reader)
 
     def route(self) -> Route:
         return Route(INTAKE_PATH, self.take, methods=["POST"])

@@ -6,6 +6,8 @@ What is found is a proposal, never a rule. The same message always gives the sam
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from blackboard_mcp.protocols.rules import MAX_RULE, Strength
@@ -239,6 +241,7 @@ _ONCE: Final = re.compile(
     re.IGNORECASE,
 )
 _MEANT: Final = re.compile(r"\bfrom now on|\bfor now\b", re.IGNORECASE)
+_NONE: Final[Mapping[str, Strength]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,16 +250,28 @@ class Candidate:
 
     text: str
     strength: Strength
+    by_model: bool = False
+    """Whether a model alone takes it for a rule."""
 
 
-def candidates(message: str) -> tuple[Candidate, ...]:
-    """Returns the sentences of a message that may be rules, each once, in order."""
+def candidates(message: str, by_model: Mapping[str, Strength] = _NONE) -> tuple[Candidate, ...]:
+    """Returns the sentences of a message that may be rules, each once, in order.
+
+    `by_model` are sentences that a model takes for rules, in the form of `plain_sentence`.
+    """
     found: dict[str, Candidate] = {}
     for sentence in sentences(message[:MAX_MESSAGE]):
         strength = judged(sentence)
-        if strength is not None and len(sentence) <= MAX_RULE:
-            found.setdefault(sentence.casefold(), Candidate(sentence, strength))
+        said = by_model.get(plain_sentence(sentence)) if strength is None else None
+        if (strength or said) and len(sentence) <= MAX_RULE:
+            candidate = Candidate(sentence, strength or said or Strength.STRICT, strength is None)
+            found.setdefault(sentence.casefold(), candidate)
     return tuple(found.values())
+
+
+def plain_sentence(sentence: str) -> str:
+    """Returns a sentence in the form in which it is compared: plain quotes, single spaces, small letters."""
+    return " ".join(sentence.translate(_QUOTES).split()).casefold()
 
 
 def sentences(message: str) -> list[str]:

@@ -34,6 +34,8 @@ from .oauth import OAuthSettings, oauth_settings
 PREFIX = "BLACKBOARD_"
 TOOL_SETS = ("core", "run", "plan", "memory", "workspace", "messages", "admin")
 """Sets of tools there are."""
+PATTERNS, MODEL = "patterns", "model"
+"""Who proposes rules from messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Settings:
     summary_url: str | None = None
     summary_model: str | None = None
     summary_timeout_seconds: int = 20
+    capture: str = PATTERNS
 
     @property
     def folder(self) -> Path:
@@ -156,6 +159,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "secrets": (MASK, REFUSE),
     "embedder": ("wordllama", "openai", "none"),
     "summariser": SUMMARISERS,
+    "capture": (PATTERNS, MODEL),
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 _TOOL_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,32}")
@@ -364,6 +368,10 @@ def check_endpoint(settings: Settings) -> None:
         if idle:
             raise InvalidInput(
                 f"{idle[0]} is given, and summariser is {settings.summariser}; name {' or '.join(ENDPOINTS)}."
+            )
+        if settings.capture == MODEL:
+            raise InvalidInput(
+                f"capture {MODEL} needs summariser {' or '.join(ENDPOINTS)}, with summary_url and summary_model."
             )
 
 

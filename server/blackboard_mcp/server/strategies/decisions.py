@@ -39,7 +39,7 @@ def parse_decision(given: str | Mapping[str, Any]) -> Decision:
         raise NotUnderstood(
             f"it has {len(given):,} characters, and {MAX_DECISION:,} are read; send {FORM} alone"
         )
-    found = [one for one in _objects(given) if _KEYS & one.keys()]
+    found = [one for one in objects_in(given) if _KEYS & one.keys()]
     if not found:
         raise NotUnderstood(f"there is no JSON object in it; send {FORM}")
     decided = _decision(found[-1])
@@ -53,7 +53,7 @@ def _ends(said: Mapping[str, Any]) -> bool:
     return terminate is True or (isinstance(terminate, str) and _SAID.get(terminate.strip().lower()) is True)
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def objects_in(text: str) -> Iterator[dict[str, Any]]:
     """Yields the outermost JSON objects in a text, at most `_OBJECTS` tries."""
     decoder = json.JSONDecoder()
     place = text.find("{")

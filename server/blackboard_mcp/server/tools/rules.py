@@ -135,11 +135,13 @@ def _wire(done: Ruled) -> BaseModel:
                 author=one.author,
                 check=one.check or None,
                 replaces=one.replaces,
+                by_model=one.by_model,
             )
             for one in done.proposals
         ],
         written=list(done.written),
         more=len(done.left),
         more_from=done.left[0] if done.left else None,
+        model=done.model or None,
         seq=done.seq,
     )

@@ -239,11 +239,13 @@ class Blackboard:
         agent: str,
         board: str | None,
         posts: Sequence[PostFields],
-        idempotency_key: str | None = None,
+        idempotency_key: str | Once | None = None,
         *,
         ruling: bool = False,
     ) -> Posted:
         """Posts all of the items or none, and returns what was written. For `ruling` see `BoardStore.post`.
+
+        `idempotency_key` stands for the posts, or has a digest of what they were made of.
 
         Raises:
             InvalidInput: a post is not valid.
@@ -267,13 +269,13 @@ class Blackboard:
         agent: str,
         name: str,
         posts: Sequence[PostFields],
-        idempotency_key: str | None = None,
+        idempotency_key: str | Once | None = None,
         *,
         ruling: bool = False,
     ) -> Posted:
         drafts = self.signed(agent, await self.drafts(name, posts))
-        once = None
-        if idempotency_key is not None:
+        once = idempotency_key if isinstance(idempotency_key, Once) else None
+        if isinstance(idempotency_key, str):
             once = Once(check_once_key(idempotency_key), digest(list(posts)))
         try:
             posted = await self.validation.write(

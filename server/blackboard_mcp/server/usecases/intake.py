@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, field
 from dataclasses import dataclass as mutable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.access import Action
@@ -26,6 +26,9 @@ from .blackboard import Blackboard
 from .results import Results
 from .rules import Rules
 
+if TYPE_CHECKING:
+    from .message_reader import MessageReader, ModelFound
+
 NEEDS: Final = frozenset({Action.READ, Action.POST})
 """What a hand-over needs."""
 _TAG: Final = "intake"
@@ -38,7 +41,8 @@ class HandedOver:
     """What came of a hand-over: ids of LOG items, of proposed rules, and of hot issues that failed or passed.
 
     `repeated` counts the lines that were handed over before, `masked` the secrets that were taken out, and
-    `unproposed` the sentences that read like rules and were too many in their message.
+    `unproposed` the sentences that read like rules and were too many in their message. `model` says why no model read
+    the messages, or not all, if one was to.
     """
 
     board: str
@@ -48,6 +52,7 @@ class HandedOver:
     repeated: int
     masked: int
     unproposed: int
+    model: str | None
     seq: int
 
     @property
@@ -58,18 +63,23 @@ class HandedOver:
 
 @mutable
 class _Came:
-    """Results of the lines that are written so far."""
+    """Results of the lines that are written so far. `found` is what a model found in the messages."""
 
+    found: ModelFound | None = None
     proposed: list[str] = field(default_factory=list)
     issues: list[str] = field(default_factory=list)
     unproposed: int = 0
 
 
 class Intake:
-    """The use case of a client that hands over what its agent and user did. `secrets` says what is kept from boards."""
+    """The use case of a client that hands over what its agent and user did. `secrets` says what is kept from boards.
 
-    def __init__(self, board: Blackboard, secrets: Secrets) -> None:
+    `reader` asks a model for rules in messages; `None` without one.
+    """
+
+    def __init__(self, board: Blackboard, secrets: Secrets, reader: MessageReader | None = None) -> None:
         self._board = board
+        self._reader = reader
         self._secrets = secrets
         self._rules = Rules(board)
         self._results = Results(board)
@@ -85,7 +95,7 @@ class Intake:
         cleaned = [self._clean(place, line) for place, line in enumerate(lines, 1)]
         name = await self._board.board_of(board, agent)
         items: list[str] = []
-        came = _Came()
+        came = _Came(await self._read(agent, name, [line for line, _ in cleaned]))
         gate = self._gates.setdefault((name, agent), asyncio.Lock())
         async with gate:
             for place, (line, _) in enumerate(cleaned, 1):
@@ -103,6 +113,7 @@ class Intake:
             len(lines) - len(items),
             sum(masked for _, masked in cleaned),
             came.unproposed,
+            None if came.found is None else came.found.told or None,
             found.seq,
         )
 
@@ -127,6 +138,29 @@ class Intake:
                     said["id"] += f"#{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         return (line.model_copy(update=said) if masked else line).kept(), masked
 
+    async def _read(self, agent: str, board: str, lines: Sequence[Line]) -> ModelFound | None:
+        """Asks the model, if there is one, for the rules in the messages that were not handed over before."""
+        if self._reader is None:
+            return None
+        messages = []
+        for line in lines:
+            if line.kind == "message" and not await self._is_written(agent, board, line):
+                messages.append(line.text[:MAX_MESSAGE])
+        return await self._reader.read(messages)
+
+    async def _is_written(self, agent: str, board: str, line: Line) -> bool:
+        root = None
+        if line.thread is not None:
+            found = await self._board.store.read(board, agent, [], [_thread_key(agent, line.thread)])
+            if not found.items or found.items[0].deleted:
+                return False
+            root = found.items[0].id
+        once = Once(f"{_TAG} {line.id}", digest([_log(line, root)]))
+        try:
+            return await self._board.store.recall(board, agent, once) is not None
+        except BlackboardError:  # its id stands for another line, which writing it tells
+            return True
+
     async def _write(self, agent: str, board: str, line: Line, came: _Came) -> str | None:
         """Writes one line and returns the id of its LOG item; `None` if that was written before.
 
@@ -138,7 +172,7 @@ class Intake:
         if await self._board.store.recall(board, agent, Once(key, digest([fields]))) is not None:
             return None
         if line.kind == "message":
-            proposed, left = await self._rules.collect(agent, board, line.text[:MAX_MESSAGE])
+            proposed, left = await self._rules.collect(agent, board, line.text[:MAX_MESSAGE], came.found)
             came.proposed += proposed
             came.unproposed += left
         elif line.kind == "result" and line.tool is not None and not self._results.is_own(line.tool):
@@ -153,8 +187,7 @@ class Intake:
 
     async def _root(self, agent: str, board: str, thread: str) -> str:
         """Returns the id of the item that the agent's thread hangs on, after making it if there is none."""
-        named = hashlib.sha256(f"{agent}\0{thread}".encode()).hexdigest()[:16]
-        key = f"{_TAG}:{named}"
+        key = _thread_key(agent, thread)
         text = f"Handed over by {agent}'s client: {thread}"
         for version in (0, None):
             found = await self._board.store.read(board, agent, [], [key])
@@ -168,6 +201,11 @@ class Intake:
             except Conflict:  # another process made it meanwhile
                 continue
         raise Conflict(f"The thread {thread} changes too fast. Nothing of this line was written; try again.")
+
+
+def _thread_key(agent: str, thread: str) -> str:
+    named = hashlib.sha256(f"{agent}\0{thread}".encode()).hexdigest()[:16]
+    return f"{_TAG}:{named}"
 
 
 def _log(line: Line, root: str | None) -> PostFields:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from blackboard_mcp.protocols.access import Action
-from blackboard_mcp.protocols.answers import Attention, Page
+from blackboard_mcp.protocols.answers import Attention, Once, Page
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.grants import GRANTED
@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.rules import (
     ABSENT,
     BOARD,
     EXISTS,
+    MAX_RULE,
     MAX_SCOPE,
     RuleBook,
     Strength,
@@ -29,21 +30,29 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import check_path
 
 from ..input.capture import MOST, candidates
+from ..input.idempotency import once_of
 from ..input.posts import PostFields, check_addressed
 from .blackboard import Blackboard
 from .rule_checks import RuleChecks, is_own
+
+if TYPE_CHECKING:
+    from .message_reader import MessageReader, ModelFound
 
 NO_CHECK: Final = "none"
 PROPOSED: Final = "proposed-rule"
 """The tag of proposals, which are PLAN items."""
 _LEAD: Final = "Proposed rule: "
+_MODEL_LEAD: Final = "Rule proposed by a model: "
 _MOST: Final = 100
 _INSTEAD: Final = "scope=agent:NAME takes one agent by name, as your view lists them."
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A rule that was proposed. `replaces` is the id of the rule whose next version it would be."""
+    """A rule that was proposed. `replaces` is the id of the rule whose next version it would be.
+
+    `by_model` tells whether a model found it in a message.
+    """
 
     id: str
     text: str
@@ -52,13 +61,15 @@ class Proposal:
     author: str
     replaces: str | None
     check: str = ""
+    by_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
     """The rules and open proposals after a call. `written` are ids that it made, proposed or retired.
 
-    `left` are sentences of a message that read like rules, and were too many to be proposed.
+    `left` are sentences of a message that read like rules, and were too many to be proposed. `model` says why no
+    model read the message, if one was to.
     """
 
     book: RuleBook
@@ -67,15 +78,22 @@ class Ruled:
     attention: Attention
     written: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    model: str = ""
 
 
 class Rules:
-    """Use cases for the rules of a board. `checks` are names of the operator's checks, which rules may name."""
+    """Use cases for the rules of a board. `checks` are names of the operator's checks, which rules may name.
 
-    def __init__(self, board: Blackboard, checks: Sequence[str] = ()) -> None:
+    `reader` asks a model for rules in messages; `None` without one.
+    """
+
+    def __init__(
+        self, board: Blackboard, checks: Sequence[str] = (), reader: MessageReader | None = None
+    ) -> None:
         self._board = board
         self._checks = tuple(checks)
         self._held = RuleChecks(board)
+        self._reader = reader
 
     async def standing(self, agent: str, board: str | None, written: Sequence[str] = ()) -> Ruled:
         """Returns the rules in force and the open proposals; the agent has then seen the rules."""
@@ -140,22 +158,34 @@ class Rules:
     ) -> Ruled:
         """Proposes the sentences of a user's message that may be rules, without those that are in force or
         proposed already.
-        """
-        now = await self.standing(agent, board)
-        texts = [*(rule.text for rule in now.book.rules), *(one.text for one in now.proposals)]
-        posts, left = _captured(message, () if once_key is not None else texts)
-        done = await self._write(agent, board, posts, once_key) if posts else now
-        return replace(done, left=left)
 
-    async def collect(self, agent: str, board: str, message: str) -> tuple[list[str], int]:
-        """Proposes rules as `capture` does; the agent is shown nothing.
+        A repeated call asks no model: it might answer something else.
+        """
+        name = await self._board.board_of(board, agent)
+        once = once_of(once_key, "capture", message=message)
+        if once is not None and await self._board.store.recall(name, agent, once) is not None:
+            posts, left = _captured(message, ())
+            # The store answers from what it kept; the posts only must not be empty, as those that a model found are.
+            posts = posts or [_proposed(message[:MAX_RULE], {}, None)]
+            return replace(await self._write(agent, name, posts, once), left=left)
+        found = None if self._reader is None else await self._reader.read([message])
+        now = await self.standing(agent, name)
+        texts = [*(rule.text for rule in now.book.rules), *(one.text for one in now.proposals)]
+        posts, left = _captured(message, texts, found)
+        done = await self._write(agent, name, posts, once) if posts else now
+        return replace(done, left=left, model="" if found is None else found.told)
+
+    async def collect(
+        self, agent: str, board: str, message: str, found: ModelFound | None = None
+    ) -> tuple[list[str], int]:
+        """Proposes rules as `capture` does; the agent is shown nothing. `found` is what a model found in it.
 
         Returns the ids of the new proposals, and how many sentences were too many.
         """
         book = await self._board.store.rules(board, agent)
         page = await self._proposals(agent, board)
         texts = [*(rule.text for rule in book.rules), *(one.text for one in _proposals_of(page))]
-        posts, left = _captured(message, texts)
+        posts, left = _captured(message, texts, found)
         if not posts:
             return [], 0
         posted = await self._board.post(agent, board, posts, ruling=True)
@@ -227,7 +257,7 @@ class Rules:
         return await self._write(agent, board, [fields], once_key)
 
     async def _write(
-        self, agent: str, board: str | None, posts: Sequence[PostFields], once_key: str | None
+        self, agent: str, board: str | None, posts: Sequence[PostFields], once_key: str | Once | None
     ) -> Ruled:
         before = await self._board.store.rules(await self._board.board_of(board, agent), "")
         posted = await self._board.post(agent, board, posts, once_key, ruling=True)
@@ -328,34 +358,45 @@ def _made(text: str, rule: dict[str, str], former: Item | None) -> PostFields:
     return PostFields(id=former.id, text=text, metadata={**former.metadata, "rule": rule})
 
 
-def _proposed(text: str, rule: dict[str, str], former: Item | None) -> PostFields:
+def _proposed(text: str, rule: dict[str, str], former: Item | None, lead: str = _LEAD) -> PostFields:
     rule = {name: said for name, said in rule.items() if said}
     of = {} if former is None else {"replaces": former.id}
-    return PostFields(text=f"{_LEAD}{text}", type="PLAN", tags=[PROPOSED], metadata={"rule": {**rule, **of}})
+    return PostFields(text=f"{lead}{text}", type="PLAN", tags=[PROPOSED], metadata={"rule": {**rule, **of}})
 
 
-def _captured(message: str, known: Sequence[str]) -> tuple[list[PostFields], tuple[str, ...]]:
+def _captured(
+    message: str, known: Sequence[str], found: ModelFound | None = None
+) -> tuple[list[PostFields], tuple[str, ...]]:
     """Returns proposals of the first new rules in a message, and the texts of those that are too many."""
     there = set(map(_plain, known))
-    new = [found for found in candidates(message) if _plain(found.text) not in there]
+    all_ = candidates(message) if found is None else candidates(message, found.rules)
+    new = [one for one in all_ if _plain(one.text) not in there]
     posts = [
-        _proposed(found.text, {"strength": str(found.strength), "scope": BOARD}, None) for found in new[:MOST]
+        _proposed(
+            *(one.text, {"strength": str(one.strength), "scope": BOARD}, None),
+            _MODEL_LEAD if one.by_model else _LEAD,
+        )
+        for one in new[:MOST]
     ]
-    return posts, tuple(found.text for found in new[MOST:])
+    return posts, tuple(one.text for one in new[MOST:])
 
 
 def _proposal(item: Item) -> Proposal | None:
     """Returns what an item proposes; `None` if it proposes no rule."""
-    if item.type is not ItemType.PLAN or PROPOSED not in item.tags or not item.text.startswith(_LEAD):
+    if item.type is not ItemType.PLAN or PROPOSED not in item.tags:
+        return None
+    lead = next((one for one in (_LEAD, _MODEL_LEAD) if item.text.startswith(one)), None)
+    if lead is None:
         return None
     replaces = (
         item.metadata.get("rule", {}).get("replaces") if isinstance(item.metadata.get("rule"), dict) else None
     )
     name = f"{item.id}@{item.version}" if item.version > 1 else item.id
     strength, scope = bounds_of(item.metadata)
-    text = item.text.removeprefix(_LEAD)
+    text = item.text.removeprefix(lead)
     former = replaces if isinstance(replaces, str) else None
-    return Proposal(name, text, strength, scope, item.author, former, check_of(item.metadata))
+    by_model = lead is _MODEL_LEAD
+    return Proposal(name, text, strength, scope, item.author, former, check_of(item.metadata), by_model)
 
 
 def _proposals_of(page: Page) -> list[Proposal]:

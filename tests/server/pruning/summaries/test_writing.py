@@ -147,6 +147,11 @@ def test_an_endpoint_is_named_by_kind_address_and_model() -> None:
         ({"summary_url": "https://user:pw@x.org/v1"}, "no user"),
         ({"summary_url": "https://x.org/v1?key=s"}, "no user, query"),
         ({"summary_timeout_seconds": 0}, "from 1 to 300"),
+        ({"capture": "all"}, "allowed: patterns, model"),
+        (
+            {"capture": "model", "summariser": "agent", "summary_url": None, "summary_model": None},
+            "capture model needs summariser openai or ollama",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(change: dict[str, Any], words: str) -> None:

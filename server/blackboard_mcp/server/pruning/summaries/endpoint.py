@@ -85,8 +85,12 @@ class ChatEndpoint:
         """Returns the model's summary unchanged. Errors are those of `ask`."""
         return await self.ask(messages(task), task.limit_tokens)
 
-    async def ask(self, asked: Sequence[Mapping[str, str]], limit_tokens: int) -> str:
+    async def ask(
+        self, asked: Sequence[Mapping[str, str]], limit_tokens: int, seconds: float | None = None
+    ) -> str:
         """Returns the model's answer to messages, unchanged. `limit_tokens` is about the length that is expected.
+
+        `seconds` bounds the time for this answer, where it is less than that for any.
 
         Raises:
             SummaryFailed: there was no readable answer in time, or calls are stopped after failures.
@@ -96,12 +100,13 @@ class ChatEndpoint:
                 f"the {self.name} endpoint failed {self._failures} times in a row: left alone"
             )
         probing = self._probing = self._failures >= FAILURES
+        seconds = self._seconds if seconds is None else min(seconds, self._seconds)
         try:
-            async with asyncio.timeout(self._seconds), self._slots:
+            async with asyncio.timeout(seconds), self._slots:
                 answer = await self._ask(asked, limit_tokens)
         except TimeoutError:
             self._failed()
-            raise SummaryFailed(f"the {self.name} endpoint took over {self._seconds:g} s") from None
+            raise SummaryFailed(f"the {self.name} endpoint took over {seconds:.3g} s") from None
         except SummaryFailed:
             self._failed()
             raise
