@@ -41,7 +41,7 @@ KINDS: Final[dict[str, Call | None]] = {
     "quiet": None,
     # Each with another budget: equal views of an unchanged board are kept, and cost next to nothing.
     "views": lambda: ("read", {"budget": 1_500 + next(numbers) % 500}),
-    "huge views": lambda: ("read", {"budget": 200_000}),
+    "huge views": lambda: ("read", {"budget": 200_000 - next(numbers) % 500}),
     "queries": lambda: ("query", {"text": "shard measure7", "limit": 100}),
     "archive": lambda: ("query_archive", {"text": "shard measure7 of", "limit": 50}),
     "batches": lambda: ("post", {"items": [{"text": _text(6), "type": "LOG"} for _ in range(50)]}),

@@ -39,7 +39,8 @@ def fairness() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def port(start: Callable[..., Serving], data: Path, fairness: Any) -> int:
     """A server that counts its answers, with a board of some hundred items."""
-    options = ("--tools", "all", "--target-tokens", "60000")
+    # No commit waits for the disk: meanwhile any number of others would be answered.
+    options = ("--tools", "all", "--target-tokens", "60000", "--synchronous", "NORMAL")
     found = urlsplit(start(data, *options, script=Path(counted_server.__file__)).url).port
     assert found is not None
     asyncio.run(fairness.fill(found))
