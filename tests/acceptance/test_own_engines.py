@@ -117,6 +117,21 @@ async def test_agents_argue_on_the_example_and_its_copy_has_what_they_wrote(
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+async def test_the_example_of_an_index_finds_what_was_archived_also_after_a_restart(
+    there: dict[str, str], tmp_path: Path
+) -> None:
+    archive = ("--archive", "dict_index:DictIndex", "--tools", "all")
+    async with http_server(tmp_path / "data", *archive) as served, http_clients(served.url)("ann") as ann:
+        await call(ann, "post", text="the old figure of the pump is seven bar", ttl_seconds=0.001)
+        await call(ann, "post", text="paint the shed", ttl_seconds=0.001)
+        await call(ann, "prune")
+        found = await search_archive(ann, "main", "PUMP figure")
+        assert [hit["id"] for hit in found["items"]] == ["F-1"]
+    async with http_server(tmp_path / "data", *archive) as served, http_clients(served.url)("ben") as ben:
+        assert "seven bar" in str(await search_archive(ben, "main", "pump figure"))
+        assert "by words only" in await say(ben, "query_archive", text="shed")
+
+
 async def test_a_store_that_is_none_of_ours_serves_every_set_of_tools(
     there: dict[str, str], tmp_path: Path
 ) -> None:

@@ -204,6 +204,13 @@ def test_every_class_of_the_kit_shows_one_capability() -> None:
         assert sorted(named) == sorted(shown)
 
 
+def test_the_example_of_an_index_keeps_the_contract(there: dict[str, str]) -> None:
+    found = checked(there, "dict_index:DictIndex", "--archive")
+    not_offered = {name for name, each in found.items() if each["result"] != "passed"}
+    assert not_offered == {"sums", "durability"}
+    assert {found[name]["result"] for name in not_offered} == {"not offered"}
+
+
 def test_an_index_is_checked_too_and_a_broken_one_is_told(there: dict[str, str]) -> None:
     found = checked(there, "no_stores:Words", "--archive")
     assert {name: each["result"] for name, each in found.items()} == dict.fromkeys(
