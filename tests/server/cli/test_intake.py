@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from blackboard_mcp.server.board import Board
+from fakemodel import fake_model
 from patience import RUN
 
 LINES = [{"id": f"m{n}", "kind": "message", "text": f"message {n}", "thread": "s"} for n in range(3)]
@@ -49,3 +52,29 @@ def test_a_server_that_does_not_answer_is_named() -> None:
     done = intake(json.dumps(LINES[0]), "--url", "http://127.0.0.1:9/mcp")
     assert done.returncode == 1
     assert "http://127.0.0.1:9/intake: no answer" in done.stderr
+
+
+async def test_a_model_reads_what_is_handed_over_to_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, wanted = tmp_path / "data", "Tabs drive me mad."
+    async with fake_model() as model:
+        model.says(json.dumps({"rules": [{"text": wanted, "strength": "strict"}]}))
+        settings = {
+            "summariser": "openai",
+            "summary_url": model.url,
+            "summary_model": "m",
+            "capture": "model",
+            "tools": "memory",
+        }
+        async with Board.open(data=folder, agent="ann", settings=settings) as board:
+            line = {"id": "m8", "kind": "message", "text": f"Hello. {wanted}"}
+            assert len((await board.hand_over([line])).proposed) == 1
+            assert [one.by_model for one in (await board.constraint()).proposals] == [True]
+        for name, value in settings.items():
+            monkeypatch.setenv(f"BLACKBOARD_{name.upper()}", value)
+        told = "Tabs drive me mad, and so do dots."
+        model.says(json.dumps({"rules": [{"text": told, "strength": "strict"}]}))
+        document = json.dumps({"id": "m9", "kind": "message", "text": told})
+        done = await asyncio.to_thread(intake, document, "--data", str(folder))
+        assert (len(json.loads(done.stdout)["proposed"]), len(model.asked)) == (1, 2), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.server.board.handing_over import post_lines
 from injecting import Poster, Server, tool, wires
 from patience import until
 
@@ -100,3 +102,24 @@ def test_no_call_waits_for_models_that_hang(hung: Server, silence: Silence) -> N
     bob.close()
     assert hung.stop() == 0
     assert "Traceback" not in json.dumps(hung.log.read_text())
+
+
+def test_patterns_alone_propose_rules_where_the_model_hangs(tmp_path: Path, silence: Silence) -> None:
+    server = Server(
+        tmp_path / "data",
+        tmp_path / "log",
+        *("--summariser", "ollama", "--summary-url", silence.url, "--summary-model", "m"),
+        *("--capture", "model", "--summary-timeout-seconds", "1", "--tools", "core,memory"),
+    )
+    server.start()
+    try:
+        told = tool(server.wire, "constraint", message="Dots drive me mad. Never commit to main.")
+        assert [one["text"] for one in told["proposals"]] == ["Never commit to main."]
+        assert told["model"] == "the model did not answer"
+        line = {"id": "m1", "kind": "message", "text": "Dots drive me mad. Never use ftp."}
+        handed = asyncio.run(post_lines(server.url, {"X-Blackboard-Agent": "bob"}, json.dumps(line)))
+        assert (len(handed["proposed"]), handed["model"]) == (1, "the model did not answer")
+        assert silence.asked == ["/v1/api/chat"] * 2
+        assert server.stop() == 0
+    finally:
+        server.abandon()

@@ -142,8 +142,10 @@ class Intake:
         """Asks the model, if there is one, for the rules in the messages that were not handed over before."""
         if self._reader is None:
             return None
-        messages = []
+        messages: list[str] = []
         for line in lines:
+            if len(messages) > self._reader.most_messages:  # the reader tells that these are too many
+                break
             if line.kind == "message" and not await self._is_written(agent, board, line):
                 messages.append(line.text[:MAX_MESSAGE])
         return await self._reader.read(messages)

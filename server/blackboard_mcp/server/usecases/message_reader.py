@@ -25,10 +25,8 @@ from ..text.lines import visible
 
 logger = logging.getLogger(__name__)
 
-MOST_MESSAGES: Final = 20
-"""Most messages in one request; there is one request for each call."""
 MOST_CHARACTERS: Final = 20_000
-"""Most characters of sentences in one request."""
+"""Most characters of messages in one request; no message has more."""
 MOST_SECONDS: Final = 20.0
 """Longest that a call waits for the model."""
 _MOST_RULES: Final = 100
@@ -72,6 +70,9 @@ class MessageReader:
     A call waits for `seconds` at most, other requests included, and for the first half of them to get its turn.
     """
 
+    most_messages: Final = 20
+    """Most messages in one request; there is one request for each call."""
+
     def __init__(self, ask: Ask, secrets_: Secrets, seconds: float) -> None:
         self._ask = ask
         self._secrets = secrets_
@@ -101,23 +102,21 @@ class MessageReader:
     def _chosen(self, messages: Sequence[str]) -> tuple[list[list[str]], str]:
         """Returns the sentences of the messages to be sent, and what to say of those that are not."""
         chosen: list[list[str]] = []
-        left, wanted, secret = MOST_CHARACTERS, 0, False
-        for message in messages:
+        left, told = MOST_CHARACTERS, ""
+        for place, message in enumerate(messages):
+            left -= len(message)
+            if left < 0 or place == self.most_messages:
+                words = "message" if place == 1 else f"{place} messages"
+                return chosen, f"the model read only the first {words}"
             try:
                 masked = self._secrets.checked(message)[0]
             except Refused:
-                secret = True
+                told = SECRET
                 continue
             lines = [line for line in sentences(masked) if MASKED not in line]
-            if all(judged(line) for line in lines):
-                continue
-            wanted += 1
-            left -= sum(map(len, lines))
-            if left >= 0 and len(chosen) < MOST_MESSAGES:
+            if not all(judged(line) for line in lines):
                 chosen.append(lines)
-        if len(chosen) < wanted:
-            return chosen, f"the model read {len(chosen)} of {wanted} messages"
-        return chosen, SECRET if secret else ""
+        return chosen, told
 
     async def _answer(self, asked: Sequence[Mapping[str, str]]) -> str | None:
         now = asyncio.get_running_loop().time
