@@ -8,6 +8,7 @@ import os
 import random
 import stat
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,26 @@ async def test_a_dear_write_gives_way_a_few_times_and_then_ends(engine: SqliteEn
     # Each attempt but the last was undone, and what interrupted it was written.
     assert await asyncio.gather(*(job.future for job in cheap[:4])) == [1, 2, 3, 4]
     assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(1,), (2,), (3,), (4,), (100,)]
+
+
+async def test_a_dear_write_is_not_charged_what_was_undone_for_cheap_ones(engine: SqliteEngine) -> None:
+    cheap = [Job(post(n), asyncio.get_running_loop().create_future()) for n in range(1, 4)]
+    work = 0.1
+
+    def interrupt() -> None:
+        if cheap:
+            until = time.thread_time() + work
+            while time.thread_time() < until:
+                pass
+            engine._jobs.put(cheap.pop())
+
+    meter = Meter(dear=True)
+    token = METER.set(meter)
+    dear = asyncio.create_task(engine.write(post(100, then=interrupt)))
+    METER.reset(token)
+    assert await dear == 100
+    assert not cheap
+    assert 0 < meter.seconds < work  # the run that was committed did nothing of that
 
 
 async def test_a_write_that_gave_way_can_be_cancelled(engine: SqliteEngine) -> None:

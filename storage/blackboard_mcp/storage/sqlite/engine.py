@@ -729,10 +729,21 @@ def _mark(copy: Path, mark: Operation[object]) -> None:
 
 
 def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
-    """Returns the operation, which now adds its time in the thread to the meter."""
+    """Returns the operation, which now adds its time in the thread to the meter.
+
+    A run that others interrupted no longer counts once it begins anew. Otherwise a cheap call would look expensive, and
+    would be interrupted the next time, too.
+    """
+    undone = 0.0
 
     def counted() -> Generator[Statement, Rows, T]:
+        nonlocal undone
+        meter.seconds -= undone
         with meter.in_thread():
-            return (yield from operation())
+            begun = time.thread_time()
+            try:
+                return (yield from operation())
+            finally:
+                undone = time.thread_time() - begun
 
     return counted
