@@ -910,6 +910,34 @@ async def test_a_commit_beside_a_checkpoint_for_which_the_disk_fails_is_not_ackn
     assert not (tmp_path / "board.db-wal").exists()
 
 
+@pytest.mark.parametrize("there_are", range(5))
+async def test_an_engine_for_which_there_are_too_few_threads_is_refused_and_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_are: int
+) -> None:
+    threads, start, left = threading.active_count(), threading.Thread.start, there_are
+
+    def scarce(self: threading.Thread) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", scarce)
+        try:
+            engine = await open_engine(tmp_path / "board.db")
+        except StoreError as error:
+            assert "can't start new thread" in error.message
+        else:
+            assert there_are >= 3 + (engine._checkpointer is not None)
+            await engine.close()
+    assert threading.active_count() == threads
+    engine = await open_engine(tmp_path / "board.db")
+    assert await engine.write(post(1)) == 1
+    await engine.close()
+
+
 async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path: Path) -> None:
     threads = threading.active_count()
     engine = await open_engine(tmp_path / "board.db")

@@ -209,13 +209,19 @@ class Connection:
 
     @classmethod
     async def open(cls, connector: Callable[[], Raw]) -> Connection:
-        """Runs `connector` in a new thread and keeps the connection that it opens; its errors are raised here."""
+        """Runs `connector` in a new thread and keeps the connection that it opens; its errors are raised here.
+
+        Raises:
+            StoreError: the system starts no more threads.
+        """
         inner = aiosqlite.Connection(connector, iter_chunk_size=64)
         # A process that does not close the store must still be able to exit; for SQLite that is like a crash.
         inner._thread.daemon = True
         try:
             return cls(await inner)
-        except Exception:
+        except Exception as error:
+            if inner._thread.ident is None:
+                raise StoreError(f"A connection of the store needs a thread of its own: {error}.") from error
             # The thread is stopping; its last message still needs the event loop.
             inner._thread.join(1.0)
             raise
