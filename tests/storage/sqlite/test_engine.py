@@ -910,7 +910,7 @@ async def test_a_commit_beside_a_checkpoint_for_which_the_disk_fails_is_not_ackn
     assert not (tmp_path / "board.db-wal").exists()
 
 
-@pytest.mark.parametrize("there_are", range(5))
+@pytest.mark.parametrize("there_are", [0, 1, 2])
 async def test_an_engine_for_which_there_are_too_few_threads_is_refused_and_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_are: int
 ) -> None:
@@ -925,13 +925,8 @@ async def test_an_engine_for_which_there_are_too_few_threads_is_refused_and_leav
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", scarce)
-        try:
-            engine = await open_engine(tmp_path / "board.db")
-        except StoreError as error:
-            assert "can't start new thread" in error.message
-        else:
-            assert there_are >= 3 + (engine._checkpointer is not None)
-            await engine.close()
+        with pytest.raises(StoreError, match="can't start new thread"):
+            await open_engine(tmp_path / "board.db")
     assert threading.active_count() == threads
     engine = await open_engine(tmp_path / "board.db")
     assert await engine.write(post(1)) == 1
