@@ -145,8 +145,8 @@ def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
     """The caller hears of success before the COMMIT that makes it true."""
     honest = group.GroupWriter._attempt
 
-    def attempt(self: group.GroupWriter, raw: Any, job: group.Job) -> None:
-        honest(self, raw, job)
+    def attempt(self: group.GroupWriter, raw: Any, job: group.Job, **more: Any) -> None:
+        honest(self, raw, job, **more)
         if job.error is None:
             settle = functools.partial(_resolve, job.future, job.result)
             job.future.get_loop().call_soon_threadsafe(settle)
