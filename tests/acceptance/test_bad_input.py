@@ -126,6 +126,7 @@ WORDS: dict[str, list[Any]] = {
     "parent": ["no such board!"],
     "members": [{"ada": "king"}, {"a b": "observer"}, {"": "observer"}, {"x" * 65: "admin"}, {"ada": True}],
     "settings": [{"no_such_setting": 1}, {"target_tokens": -1}],
+    "expected_settings": [{"no_such_setting": 1}, {"target_tokens": -1}],
     "board": ["a b", "", "x" * 65, "../main", "nowhere"],
     "group": ["", "a b", "x" * 65, ".g"],
     "ack": [["1"], [""], ["1.0"], ["1.1"], ["1.1", "1.1"]],
