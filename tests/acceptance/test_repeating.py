@@ -17,7 +17,7 @@ from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 OPTIONS = ("--tools", "all", "--target-tokens", "4000")
-OF_NOW = ("seq", "repeated", "mode", "left", "working_items", "working_tokens")
+OF_NOW = ("seq", "repeated", "mode", "notice", "left", "working_items", "working_tokens")
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "ada": ("post", {"items": [{"text": "a"}, {"text": "b", "key": "k", "edges": {"supports": ["$1"]}}]}),
