@@ -236,6 +236,7 @@ def test_what_was_archived_is_found_again_after_an_import(tmp_path: Path) -> Non
     said("demo", "newtons-method", "--data", tmp_path / "demo", "--target-tokens", "1500")
     history = said("export", "--data", tmp_path / "demo", "--board", "demo")
     said("import", "--data", tmp_path / "new", "-", stdin=history)
+    said("rebuild-index", "--data", tmp_path / "new")
     for words in (("--limit", "100"), ("newton",)):
         there, here = (found(tmp_path / name, *words) for name in ("demo", "new"))
         assert there == here != []
