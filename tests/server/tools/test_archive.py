@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
+from importlib.util import find_spec
 from typing import Any
 
 import boards
@@ -426,14 +427,20 @@ async def test_a_hit_names_the_neighbour_by_which_it_was_found(board: Any) -> No
     await alice.post("x", edges={"supersedes": [asked]})
     await bob.post("y", edges={"supersedes": [said]})
     await bob.post("z", edges={"supersedes": [secret]}, visibility="private")
+
+    async def indexed() -> None:
+        while not await board.opened.archive.drain():
+            pass
+
+    if find_spec("wordllama") is None:  # by words alone, what waits for the index has no neighbours
+        await indexed()
     for _ in range(2):
         lines = (await alice.say("query_archive", text="zirconium backup")).splitlines()
         assert lines[0].startswith(f"{asked} ")
         assert lines[0].endswith("(2 of 2 words)")
         assert lines[1].startswith(f"{said} ")
         assert lines[1].endswith(f"(neighbour of {asked})")
-        while not await board.opened.archive.drain():
-            pass
+        await indexed()
 
 
 async def test_tags_irregular_forms_and_months_find_what_a_question_asks(board: Any) -> None:

@@ -108,6 +108,21 @@ async def test_what_left_is_found_and_hidden_items_are_not(board: Any, mode: str
     assert "Secret" in (await ann.do("get_context", query="secret paint recipe", budget=3_000))["context"]
 
 
+async def test_what_left_is_found_where_nothing_is_searched_by_meaning(tmp_path: Path) -> None:
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=("core", "admin", "memory"), embedder="none"
+    ) as board:
+        ann, bob = await board.join("ann", "bob")
+        for n in range(30):
+            await ann.post(f"Filler {n}: " + "the flow was measured once more. " * 8, "LOG", importance=1)
+        await ann.do("board", settings={"target_tokens": 1_000})
+        await ann.do("prune")
+        given = await bob.do("get_context", query="filler flow measured", budget=3_000)
+        assert "archived, lexical" in given["context"]
+        nothing = await bob.do("get_context", query="zirconium glaze of the seventh shelf", budget=3_000)
+        assert "archived" not in nothing["context"]
+
+
 @both
 async def test_f77_dead_ends_stay_with_their_reason_after_they_left(board: Any, mode: str) -> None:
     ann, bob = await board.join("ann", "bob")

@@ -102,7 +102,7 @@ class Contexts:
                 zone="archive",
             )
             found, _, _ = await self._board.search(agent, name, index, words, restore=False)
-            if not found.notice:
+            if not found.far:
                 archived = [Found(item, f"archived, {found.mode}") for item in found.items]
         standing = Standing(snapshot, agent)
         past = await self._past(name, agent, [one.item for one in archived])
