@@ -49,8 +49,8 @@ for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: tests wait for servers and disks a fifth of their time."""
-    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 2
+    """One more than there are cores: tests wait for servers and sockets a fifth of their time."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
 gc.disable()  # until the tests are collected: nothing of them is garbage

@@ -127,7 +127,7 @@ def _filter(
     agent: str | None,
     tags: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns a filter of what is given. Programs can judge these parts by the events that they get."""
+    """Returns a filter of the given parts: those that can be judged by an event alone, as handlers do."""
     said = {
         "key": key,
         "type": type and str(type),

@@ -35,7 +35,7 @@ PREFIX = "BLACKBOARD_"
 TOOL_SETS = ("core", "run", "plan", "memory", "workspace", "messages", "admin")
 """Sets of tools there are."""
 PATTERNS, MODEL = "patterns", "model"
-"""Who proposes rules from messages."""
+"""Sources of rules that are proposed from messages."""
 
 
 @dataclass(frozen=True, slots=True)
