@@ -64,6 +64,11 @@ async def test_a_model_comes_back_as_it_was_published(kind: str, tmp_path: Path)
             await samples.get("sample:west")
         with pytest.raises(InvalidInput, match=r"is not under 'sample:\*'. Nothing was changed"):
             await samples.publish(Sample(site="a:b", value=1))
+        counted: Any = lambda sample: 3  # noqa: E731
+        with pytest.raises(
+            InvalidInput, match=r"gave 3 for this Sample; it has to give a text under 'sample:\*'"
+        ):
+            await board.models(Sample, counted, pattern="sample:*").publish(Sample(site="a", value=1))
         with pytest.raises(InvalidInput):
             board.models(Sample, lambda _: "k", pattern="a b")
 

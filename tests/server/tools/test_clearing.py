@@ -182,4 +182,9 @@ async def test_a_steward_moves_what_it_chooses_and_what_is_protected_stays(board
     assert [line["id"] for line in moved["moved"]] == [answer["id"]]
     assert (await ben.fail("prune", tag="raw"))["error"] == "forbidden"
     assert (await ada.fail("prune", thread="no-id"))["error"] == "invalid"
+    none = await ada.say("prune", thread="F-999", author="ben")
+    assert none.startswith(
+        'no item that you see in working memory has thread "F-999" and author "ben"\nmoved 0 items'
+    )
+    assert (await ada.say("prune")).startswith("moved 0 items"), "nothing was asked for by name"
     assert (await ben.item(first["id"]))["text"] == "raw one", "what moved is read as before"

@@ -454,6 +454,33 @@ print(sorted(heavy & set(sys.modules)))
     assert done.stdout.strip() == "[]"
 
 
+def test_the_driver_comes_without_requests_to_catalogs_on_the_network(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+import pyarrow
+from blackboard_mcp.storage.lance.folder import IndexFolder
+
+folder = IndexFolder(Path(sys.argv[1]) / "archive")
+schema = pyarrow.schema([pyarrow.field("id", pyarrow.string(), nullable=False)])
+folder.create("g-first", schema).add(pyarrow.table({"id": ["a"]}, schema))
+print(folder.open("g-first").count_rows())
+print([name for name in sys.modules if name.startswith("lance_namespace_urllib3_client.api")])
+import lance_namespace_urllib3_client
+print(lance_namespace_urllib3_client.TableApi.__name__, lance_namespace_urllib3_client.__version__ > "")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=RUN,
+        check=True,
+    )
+    assert done.stdout.split("\n")[:3] == ["1", "[]", "TableApi True"], (
+        "whoever asks for the client gets it whole"
+    )
+
+
 async def test_long_texts_that_wait_are_found_by_words_though_few_are_taken_apart(
     lexical: ArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

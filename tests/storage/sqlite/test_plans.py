@@ -12,6 +12,7 @@ import pytest
 from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.sqlite import driver, migrate
 from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.sqlite.packing import PACKED, packed
 
 GROWING = {
     *("item", "item_version", "event", "edge", "debate", "debate_critique", "obligation", "vote"),
@@ -75,6 +76,18 @@ def test_no_statement_goes_through_all_that_ever_was_on_a_board(raw: sqlite3.Con
             if way and tables.get(way[1], way[1]) in GROWING and way[2] not in partial:
                 slow.append((name, row[3]))
     assert not slow, slow
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_rows_in_one_step_are_looked_up_as_rows_one_by_one_are(raw: sqlite3.Connection, name: str) -> None:
+    statement = sql(name)
+    values = [1] * max(map(int, re.findall(r"\?(\d+)", statement)))
+    columns = len(raw.execute(statement, values).description)
+    plain, whole = (
+        [re.sub(r"\d+$", "", row[3]) for row in raw.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+        for text in (statement, packed(statement, columns))
+    )
+    assert [line for line in whole if not line.endswith(" r")] == plain
 
 
 def prepared_again(raw: sqlite3.Connection, statement: str) -> bool:

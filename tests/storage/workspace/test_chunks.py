@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.workspace import Edit
+from blackboard_mcp.server.input.syntax import fault_of
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.workspace import grammars, search
 from blackboard_mcp.storage.workspace.chunks import MAX_CHARACTERS, chunks_of, outline_of
@@ -64,6 +68,29 @@ def test_definitions_and_headings_are_titles() -> None:
     other = "export async function load(x) {\n}\n\npub fn run() {\n}\n\nCREATE TABLE item (\n);\n"
     assert [c.title for c in outline_of("a.txt", other)] == ["load", "run", "item"]
     assert [c.title for c in chunks_of("a.py", "def f(:\n")] == ["f"], "what cannot be parsed is cut by lines"
+
+
+def test_threads_that_parse_python_at_once_all_get_its_definitions() -> None:
+    class Slow:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            time.sleep(0)  # lets other threads in while the collector is at work inside a parser
+
+    def cut(_: int) -> tuple[int, str]:
+        for _ in range(20):
+            Slow()
+        return len(outline_of("a.py", code)), fault_of("python", code.encode())
+
+    code = "\n".join(f"def f{n}(a, b):\n    return [a + {n}, (b, {{'x': a}})]" for n in range(60))
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert set(threads.map(cut, range(100))) == {(60, "")}
+    finally:
+        gc.set_threshold(*before)
 
 
 SOURCES = {

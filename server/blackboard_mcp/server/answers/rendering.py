@@ -54,6 +54,7 @@ from ..text.lines import (
     ended,
     excerpt,
     filter_line,
+    in_quotes,
     item_line,
     notices,
     one_line,
@@ -611,10 +612,13 @@ class Rendering:
             + f"\n{settings}"
         )
 
-    def pruned(self, outcomes: Sequence[PassOutcome], *, dry_run: bool) -> str:
+    def pruned(
+        self, outcomes: Sequence[PassOutcome], *, dry_run: bool, chosen: Mapping[str, str] | None = None
+    ) -> str:
         """Returns the items that a pass moved, at most 100 lines of them, and its totals.
 
-        `outcomes` is empty where another process is pruning the board.
+        `outcomes` is empty where another process is pruning the board. `chosen` says of which items the steward spoke
+        (a tag, a thread's id, an author); where there are none, the answer says so.
         """
         if not outcomes:
             return "another process is pruning this board: nothing was done; try again in a moment"
@@ -623,6 +627,9 @@ class Rendering:
         if len(moved) > _MOVED:
             lines.append(f"… {len(moved) - _MOVED} more")
         last = outcomes[-1]
+        if chosen and not moved and not last.held:
+            asked = " and ".join(f"{name} {in_quotes(value)}" for name, value in chosen.items())
+            lines.append(f"no item that you see in working memory has {asked}")
         lines.append(
             f"{'would move' if dry_run else 'moved'} {len(moved)} items: working memory "
             f"{outcomes[0].tokens_before} → {last.tokens_after} tokens; protected {last.protected_items} items, "

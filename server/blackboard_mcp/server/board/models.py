@@ -72,11 +72,16 @@ class ModelEntries(Generic[M]):
         Fields with an alias are written under it, and computed fields are left out, so that the model can be read back.
 
         Raises:
-            InvalidInput: its key is not under the pattern.
+            InvalidInput: its key is no text, or not under the pattern.
             Conflict: the entry is not at `expected_version` (0: must not exist).
             Refused: the board does not accept such a post.
         """
         key = self._key(value)
+        if not isinstance(key, str):
+            raise InvalidInput(
+                f"The key function gave {key!r:.80} for this {self._model.__name__}; it has to give a text under "
+                f"{self._glob.text!r}. Nothing was changed."
+            )
         if not self._glob.matches(key):
             raise InvalidInput(
                 f"The key {key[:80]!r} of this {self._model.__name__} is not under {self._glob.text!r}. Nothing was "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-import warnings
 from typing import Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -91,12 +90,10 @@ def _fault(kind: str, text: str) -> str:
             except yaml.YAMLError as error:
                 return " ".join(str(error).split())[:_MOST]
         case "python":
-            import ast
+            from blackboard_mcp.storage.workspace.chunks import python_tree
 
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    ast.parse(text)
+                python_tree(text)
             except SyntaxError as error:
                 return f"line {error.lineno}: {error.msg}"[:_MOST] if error.lineno else str(error.msg)[:_MOST]
             except ValueError as error:

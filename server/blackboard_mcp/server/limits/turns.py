@@ -22,13 +22,13 @@ from blackboard_mcp.protocols.metering import METER, Meter
 
 T = TypeVar("T")
 
-EACH_SECONDS: Final = 0.02
+EACH_SECONDS: Final = 0.012
 """Most estimated seconds of one caller's work under way at once; a call that costs more runs alone."""
 ALL_SECONDS: Final = 0.1
 """Most estimated seconds of all callers' work under way at once, except for the first few callers."""
 FEW: Final = 3
 """Number of callers that may each have a call under way whatever it costs."""
-DEAR_SECONDS: Final = EACH_SECONDS / 5
+DEAR_SECONDS: Final = 0.004
 """Estimated seconds above which a call shares no commit with others' writes, which would have to wait for it."""
 FIRST_GUESS: Final = EACH_SECONDS
 """Estimated seconds of a kind of call that nobody has made yet; such a call runs alone."""

@@ -158,7 +158,7 @@ class AdminTools:
         said = {"tag": tag, "thread": thread, "author": author}
         chosen = {name: value for name, value in said.items() if value is not None}
         outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run, chosen=chosen)
-        text = self._say.pruned(outcomes, dry_run=dry_run)
+        text = self._say.pruned(outcomes, dry_run=dry_run, chosen=chosen)
         if not outcomes:
             _, seq = await self._steward.core(caller.agent, board)
             text = self._say.with_footer(text, seq)

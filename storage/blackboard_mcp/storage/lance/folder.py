@@ -8,8 +8,10 @@ driver, so it belongs in worker threads.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -134,9 +136,33 @@ def _connect(folder: Path, caches: tuple[int, int] = _CACHES) -> Any:
 
 def _driver() -> Any:
     os.environ.setdefault("LANCEDB_LOG", "error")
+    _put_off("lance_namespace_urllib3_client")
     import lancedb
 
     return lancedb
+
+
+@cache
+def _put_off(name: str) -> None:
+    """Has a package run its own code only when somebody asks it for a name; its modules are imported as ever.
+
+    The driver wants a few models of this one, a client for catalogs on the network. The requests that nobody here sends
+    take as long to import as the rest of the driver, and other threads wait for the interpreter meanwhile.
+    """
+    spec = importlib.util.find_spec(name)
+    if name in sys.modules or spec is None or spec.loader is None:
+        return
+    module, loader = importlib.util.module_from_spec(spec), spec.loader
+
+    def run(wanted: str) -> Any:
+        if wanted.startswith("__"):
+            raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+        del module.__getattr__
+        loader.exec_module(module)
+        return getattr(module, wanted)
+
+    module.__getattr__ = run  # type: ignore[method-assign]
+    sys.modules[name] = module
 
 
 @cache

@@ -24,6 +24,7 @@ from blackboard_mcp.storage.disk_room import ROOM
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
+from blackboard_mcp.storage.sqlite.packing import fetched
 from blackboard_mcp.storage.trouble import Trouble
 
 logger = logging.getLogger(__name__)
@@ -520,7 +521,7 @@ def run(raw: driver.Raw, operation: Operation[T], interrupts: Callable[[], bool]
         sql, parameters = next(steps)
         while True:
             try:
-                rows = execute(sql, parameters).fetchall()
+                rows = fetched(execute, sql, parameters)
             except driver.errors() as error:
                 error.add_note(sql)
                 raise

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -19,6 +21,7 @@ MAX_CHARACTERS: Final = 1_600
 """Longest chunk, about 400 tokens; a longer definition is cut into several."""
 MAX_LINE: Final = 2_000
 """So many characters of a line count."""
+_TREE: Final = threading.Lock()
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*\Z")
 _FENCE: Final = re.compile(r"\s*(```|~~~)")
 _DEFINES: Final = re.compile(
@@ -69,10 +72,26 @@ def outline_of(path: str, text: str) -> list[Chunk]:
     return list(seen.values())
 
 
+def python_tree(text: str) -> ast.Module:
+    """Returns the syntax tree of Python, and shows nobody what the parser warns of. One thread at a time makes a tree.
+
+    In CPython up to 3.11.7 threads share the count of how deep they are, so that one of them can end with a
+    `SystemError` (python/cpython#106905), and filters of warnings are shared everywhere.
+
+    Raises:
+        SyntaxError: it is not Python.
+        ValueError: it has a character that Python cannot have.
+        RecursionError, MemoryError: it is nested too deeply.
+    """
+    with _TREE, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 def _python(text: str) -> list[tuple[int, str]] | None:
     """Returns where definitions of Python begin, with their titles; `None` if it cannot be parsed."""
     try:
-        tree = ast.parse(text)
+        tree = python_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     cuts: list[tuple[int, str]] = []

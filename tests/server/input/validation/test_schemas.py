@@ -41,6 +41,14 @@ def test_a_fault_says_where_it_is_and_what_may_be(document: Any, path: str, why:
     assert schemas.faults(PLAN, document) == [(path, why)]
 
 
+def test_members_that_are_missing_are_told_at_once_beside_other_faults() -> None:
+    schema = {"required": ["a", "b", "c", "d"], "additionalProperties": False}
+    assert schemas.faults(schema, {"x": 1}) == [
+        ("$", 'must have ["a","b","c","d"]'),
+        ("$", 'may have [], and has ["x"] as well'),
+    ]
+
+
 def test_what_meets_the_schema_has_no_fault() -> None:
     assert schemas.faults(PLAN, {"state": "done", "steps": ["a", "b"]}) == []
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Annotated, Any, Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -347,7 +346,12 @@ def faults(schema: Schema, value: Any, most: int = 3, *, steps: Steps | None = N
     token = _steps.set(Steps() if steps is None else steps)
     try:
         checker = _Checker(schema, registry=Registry())
-        return [(_path(error), _words(error)) for error in islice(checker.iter_errors(value), most)]
+        found: dict[tuple[str, str], None] = {}
+        for error in checker.iter_errors(value):
+            found[_path(error), _words(error)] = None  # each missing member is an error with the same words
+            if len(found) == most:
+                break
+        return list(found)
     except Costly:
         return [
             (

@@ -1,0 +1,43 @@
+"""Rows that come in one step are those that come one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations.ledger.rows import sql
+from blackboard_mcp.storage.sqlite import group
+from blackboard_mcp.storage.sqlite.packing import PACKED, fetched
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.walk.machine import walk
+from blackboard_mcp.storage.testing.walk.walks import stride
+
+
+def test_they_are_the_same_rows_in_the_same_order_with_the_same_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {sql(name): name for name in PACKED}
+    most = dict.fromkeys(PACKED, 0)
+
+    def compared(execute: Callable[..., Any], text: str, parameters: Sequence[Any]) -> Any:
+        if (name := names.get(text)) is None:
+            return fetched(execute, text, parameters)
+        one_by_one = execute(text, parameters).fetchall()
+        for _ in range(2):  # the first run of all tells how many columns there are
+            assert repr(fetched(execute, text, parameters)) == repr(one_by_one), name
+        most[name] = max(most[name], len(one_by_one))
+        return one_by_one
+
+    async def opened(clock: Clock) -> SqlBoardStore:
+        return await open_memory_store(clock=clock)
+
+    monkeypatch.setattr(group, "fetched", compared)
+    walked = walk(opened, stride(4), seeds=(13,))
+    if walked.error is not None:
+        raise walked.error
+    assert {name for name, rows in most.items() if rows < 2} <= {"events_whole", "news"}, (
+        most
+    )  # rows like those of events_after
