@@ -170,6 +170,15 @@ async def test_errors_repeat_little_of_a_long_request_and_name_the_wrong_paramet
     assert len(missing.value.error.data["uri"]) == 2_048
 
 
+async def test_errors_stay_short_where_each_letter_of_a_name_takes_ten_to_write() -> None:
+    name = "\N{GRINNING FACE}" * 9_000
+    async with client(sample_board.Sample(), LEGACY) as alice:
+        for call in (alice.call_tool, alice.get_prompt, alice.read_resource, alice.subscribe_resource):
+            with pytest.raises(MCPError, match=r"U0001f600") as refused:
+                await call(name)
+            assert len(refused.value.error.message) < 400, call
+
+
 @both
 async def test_progress_reaches_a_client_that_asked_for_it(mode: str) -> None:
     heard: list[tuple[float, float | None, str | None]] = []

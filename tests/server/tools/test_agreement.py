@@ -29,7 +29,9 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
         **{"agreed": ["ben", "cleo"], "waiting": [], "away": [], "enough": 0, "reached": True},
     }
     assert "(agreed by ben, cleo)" in await ada.say("query", type="DECISION")
-    assert "D-1: agreed by ben, cleo; nobody is missing" in await ada.say("debate", op="status", id="D-1")
+    assert "D-1: agreed by ben, cleo; settled: nobody is missing" in await ada.say(
+        "debate", op="status", id="D-1"
+    )
     error = await ben.fail("debate", op="agree", id="D-1")
     assert error["message"].startswith("You have agreed to D-1 before")
 
@@ -191,7 +193,9 @@ async def test_whoever_waits_for_an_agreed_decision_hears_how_its_problem_is_clo
     for agent in (ada, ben):
         told = (await agent.say("wait", seconds=0)).splitlines()
         assert any(
-            line.endswith(f"agreement.reached D-2 by cleo: agreed by cleo, nobody is missing; {CLOSES}")
+            line.endswith(
+                f"agreement.reached D-2 by cleo: agreed by cleo; settled: nobody is missing; {CLOSES}"
+            )
             for line in told
         )
     assert (await ada.item("B-1"))["status"] == "ACTIVE"

@@ -27,6 +27,7 @@ from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, Table, draft
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
 from cutting_proxy import Proxy, proxy
 from patience import PATIENCE
 
@@ -478,3 +479,27 @@ async def test_a_server_hears_the_others_whatever_it_tells_them_while_it_connect
             assert heard.is_set()
         finally:
             await other.close()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "test_both_handles_write_one_gapless_log",
+        "test_of_writers_over_both_handles_one_wins",
+        "test_an_idempotency_key_holds_over_both_handles",
+    ],
+)
+async def test_the_kit_sees_writers_that_take_no_lock(
+    address: str, monkeypatch: pytest.MonkeyPatch, check: str
+) -> None:
+    """Without the mistake the checks pass: `test_kit.py` runs them."""
+    unlocked = "SELECT schema, pg_current_xact_id()::text, pulse, place FROM installation"
+    one, two = await open_postgres_store(address), await open_postgres_store(address)
+    try:
+        await one.ensure_board("main", "alice", CONFIG)
+        monkeypatch.setattr(engine, "_LOCK", unlocked)
+        with pytest.raises((AssertionError, StoreError)):
+            await getattr(BoardStoreKit(), check)((Table(one), Table(two)))
+    finally:
+        await one.close()
+        await two.close()

@@ -81,14 +81,14 @@ def agent_name(name: str) -> str:
     """
     if not name.isascii():
         raise InvalidInput(
-            f"{name[:64]!a} is not an agent's name as a header holds it: send letters beyond ASCII as percent-encoded "
-            f"UTF-8, {_as_meant(name)}"
+            f"{name[:64]!a:.100} is not an agent's name as a header holds it: send letters beyond ASCII as "
+            f"percent-encoded UTF-8, {_as_meant(name)}"
         )
     try:
         return check_name(unquote(name, errors="strict"))
     except UnicodeDecodeError:
         raise InvalidInput(
-            f"{name[:64]!a} is not an agent's name in percent-encoded UTF-8, as {name_header('jürgen')} is"
+            f"{name[:64]!a:.100} is not an agent's name in percent-encoded UTF-8, as {name_header('jürgen')} is"
         ) from None
 
 

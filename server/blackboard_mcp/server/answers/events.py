@@ -67,7 +67,7 @@ def plainly(event: Event) -> str | None:
             return "agreed to it" + (f": {said['reason']}" if said.get("reason") else "")
         case EventType.AGREEMENT_REACHED if said.get("agreed"):
             closes = solved([one_line(str(id_)) for id_ in said.get("problems", ())])
-            return f"agreed by {_listed(said['agreed'])}, nobody is missing{f'; {closes}' if closes else ''}"
+            return f"agreed by {_listed(said['agreed'])}; settled: nobody is missing{f'; {closes}' if closes else ''}"
         case EventType.AGREEMENT_ASKED if said.get("agents"):
             more = f" +{said['more']}" if said.get("more") else ""
             return f"asks {_listed(said['agents'])}{more} to agree"

@@ -185,7 +185,7 @@ async def _revoke(settings: Settings, ids: tuple[str, ...], as_json: bool) -> No
         for id_ in named:
             if id_ not in there:
                 raise click.ClickException(
-                    f"there is no token {id_[:64]!a} in {settings.folder}; token list shows which there are. "
+                    f"there is no token {id_[:64]!a:.100} in {settings.folder}; token list shows which there are. "
                     "Nothing was changed."
                 )
         for id_ in dict.fromkeys(named):

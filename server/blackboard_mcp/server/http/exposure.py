@@ -124,8 +124,8 @@ def networks_of(addresses: Sequence[str]) -> tuple[Network, ...]:
             network = ip_network(address, strict=False)
         except ValueError:
             raise InvalidInput(
-                f"behind_proxy names {address[:64]!a}, which is no address and no network: give the proxy's own, as "
-                "in 10.0.0.5 or 10.0.0.0/28."
+                f"behind_proxy names {address[:64]!a:.100}, which is no address and no network: give the proxy's own, "
+                "as in 10.0.0.5 or 10.0.0.0/28."
             ) from None
         if network.prefixlen == 0:
             raise InvalidInput(f"behind_proxy names {address}, which is every address: give the proxy's own.")

@@ -89,7 +89,7 @@ class ServedPrompts:
         prompt = self._served.get(name)
         if prompt is None:
             raise MCPError(
-                INVALID_PARAMS, f"unknown prompt {name[:64]!a}; there are: {', '.join(self._served)}"
+                INVALID_PARAMS, f"unknown prompt {name[:64]!a:.100}; there are: {', '.join(self._served)}"
             )
         try:
             given = {name: value for name, value in arguments.items() if value != ""}  # fields left empty

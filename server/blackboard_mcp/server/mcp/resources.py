@@ -186,7 +186,7 @@ class ServedResources:
         found = self._find(uri)
         if found is None:
             raise ResourceNotFoundError(
-                f"no resource at {uri[:200]!a}; resources/templates/list names what there is"
+                f"no resource at {uri[:200]!a:.240}; resources/templates/list names what there is"
             )
         entry, values = found
         try:

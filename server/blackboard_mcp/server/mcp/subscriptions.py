@@ -175,7 +175,7 @@ class Subscriptions:
         uri = str(params.uri)
         if not await self._authorised(caller, uri):
             raise MCPError(
-                INVALID_PARAMS, f"no resource at {uri[:200]!a} to subscribe to", data={"uri": uri[:200]}
+                INVALID_PARAMS, f"no resource at {uri[:200]!a:.240} to subscribe to", data={"uri": uri[:200]}
             )
         try:
             self._want(ctx, caller, uri)

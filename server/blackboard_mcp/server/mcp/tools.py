@@ -106,7 +106,8 @@ class ServedTools:
         tool = self._tools.find(name)
         if tool is None:
             raise MCPError(
-                INVALID_PARAMS, f"unknown tool {name[:64]!a}; the tools are: {', '.join(self._tools.names)}"
+                INVALID_PARAMS,
+                f"unknown tool {name[:64]!a:.100}; the tools are: {', '.join(self._tools.names)}",
             )
         caller = await self._callers.of(ctx)
         gone = _gone_event(ctx) if tool.ends_with_client else None

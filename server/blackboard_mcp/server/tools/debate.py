@@ -158,7 +158,7 @@ class DebateTool:
             agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
             if item.agreement.reached:
-                text += "; nobody is missing, and its author counts as agreeing"
+                text += "; settled: nobody is missing, and its author counts as agreeing"
             if ended := became(item):
                 text += f"; {ended}"
             if op == "status" and not item.agreement.reached and item.agreement.waiting:

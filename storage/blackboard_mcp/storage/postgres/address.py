@@ -52,7 +52,7 @@ class Address:
         schema = given.pop("schema", "blackboard")
         if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
             raise InvalidInput(
-                f"schema={schema[:64]!a}: a schema has 1 to 63 small letters, digits and underscores. {_FORM}"
+                f"schema={schema[:64]!a:.100}: a schema has 1 to 63 small letters, digits and underscores. {_FORM}"
             )
         cached = given.pop("statement_cache_size", None)
         if cached not in (None, "0"):

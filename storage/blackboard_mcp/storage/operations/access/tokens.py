@@ -101,7 +101,7 @@ def revoke(write: Write, id_: str) -> Steps[AccessToken]:
     yield sql("token_revoke"), (id_, write.now)
     token = yield from find(id_)
     if token is None:
-        raise UnknownReference(f"There is no token {id_[:64]!a}. Nothing was changed.")
+        raise UnknownReference(f"There is no token {id_[:64]!a:.100}. Nothing was changed.")
     return token
 
 
