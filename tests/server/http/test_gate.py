@@ -152,7 +152,8 @@ async def test_errors_from_further_in_are_json_too(serving: Any) -> None:
     for reply in (missing, method, kind, accept):
         assert reply.headers["content-type"] == "application/json"
         assert reply.refusal[1] in ("not_found", "method", "http", "accept")
-        assert reply.message
+        assert len(reply.message) > 20, "words of our own"
+    assert missing.message == "there is nothing at this path; MCP is served at /mcp"
 
 
 @pytest.mark.parametrize("name", ["a b", "ä", "x" * 65, "", "a/b", "a\tb"])

@@ -78,6 +78,34 @@ def test_no_statement_goes_through_all_that_ever_was_on_a_board(raw: sqlite3.Con
     assert not slow, slow
 
 
+def test_a_row_in_every_table_is_sound_to_each_library(raw: sqlite3.Connection) -> None:
+    """SQLite up to 3.40 takes columns for others where those of a primary key do not come first."""
+    raw.execute("PRAGMA foreign_keys=OFF")
+    values = {"INTEGER": 77, "TEXT": "[]", "REAL": 1.0, "BLOB": b"a", "ANY": 1}
+    for (table,) in raw.execute("SELECT name FROM sqlite_schema WHERE sql LIKE '%STRICT%'").fetchall():
+        row = [values[column[2]] for column in raw.execute(f"PRAGMA table_info({table})")]
+        raw.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - names of ours
+    assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_older_file_is_sound_to_the_library_of_python_unless_it_is_not(
+    monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    monkeypatch.setattr(driver, "library", lambda: sqlite3)
+    older = sqlite3.connect(":memory:", isolation_level=None)
+    migrate.migrate(older, migrations()[:53], APPLICATION_ID, 1.0)
+    older.execute("PRAGMA foreign_keys=OFF")
+    older.execute("INSERT INTO task_attempt VALUES (1, 1, 1, 'ada', 'lapsed', '', 7)")
+    if broken:
+        older.execute("CREATE TABLE sums (n INTEGER CHECK (n > 0))")
+        older.execute("PRAGMA ignore_check_constraints=ON")
+        older.execute("INSERT INTO sums VALUES (-1)")
+        older.execute("PRAGMA ignore_check_constraints=OFF")
+    assert driver.unsound(older, 3) == (["CHECK constraint failed in sums"] if broken else [])
+    older.close()
+
+
 @pytest.mark.parametrize("name", PACKED)
 def test_rows_in_one_step_are_looked_up_as_rows_one_by_one_are(raw: sqlite3.Connection, name: str) -> None:
     statement = sql(name)

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from blackboard_mcp.server.limits.limits import Limits
@@ -213,7 +214,9 @@ class JsonErrors:
         if not self._plain:
             body = _NO_MESSAGE if _INTERNALS.match(self._text) else bytes(self._text)
         else:
-            text = self._text[:_MAX_ERROR_BYTES].decode("utf-8", "replace") or _REASONS.get(status, "refused")
+            text = self._text[:_MAX_ERROR_BYTES].decode("utf-8", "replace")
+            if text in ("", HTTPStatus(status).phrase):
+                text = _REASONS.get(status, text or "refused")
             body = error_body(self._scope, _CODES.get(status, "http"), text, {})
         dropped = (b"content-type", b"content-length")
         headers = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in dropped]
@@ -238,6 +241,7 @@ _NO_MESSAGE: Final = json.dumps(
 ).encode()
 _CODES: Final = {404: "not_found", 405: "method", 406: "accept", 413: "too_large", 500: "internal"}
 _REASONS: Final = {
+    404: f"there is nothing at this path; MCP is served at {MCP_PATH}",
     405: "that method is not served here",
     406: "accept both application/json and text/event-stream",
 }

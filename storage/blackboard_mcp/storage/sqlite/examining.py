@@ -199,8 +199,7 @@ def written(raw: driver.Raw, after: datetime) -> WrittenBytes:
 
 def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:
     """Finds damaged pages, by SQLite's integrity check."""
-    told = [row[0] for row in raw.execute(f"PRAGMA integrity_check({_FEW})").fetchall()]
-    for line in told if told != ["ok"] else []:
+    for line in driver.unsound(raw, _FEW):
         _note(found.damage, line)
 
 

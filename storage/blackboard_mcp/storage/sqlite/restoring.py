@@ -70,10 +70,10 @@ def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
             raise StoreDamaged(f"{source} is a database of another program. Nothing was changed.") from None
         if version == 0:
             raise StoreDamaged(f"{source} holds no boards. Nothing was changed.")
-        told = raw.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        told = driver.unsound(raw, 1)
         raw.execute("ROLLBACK")
-        if told != "ok":
-            raise StoreDamaged(f"{source} is damaged ({told}). Nothing was changed.")
+        if told:
+            raise StoreDamaged(f"{source} is damaged ({told[0]}). Nothing was changed.")
         raw.execute("VACUUM INTO ?", (str(staged),))
     finally:
         raw.close()

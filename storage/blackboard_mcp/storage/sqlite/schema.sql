@@ -688,17 +688,6 @@ CREATE TABLE task_after (
     FOREIGN KEY (board, after_task) REFERENCES task(board, number) DEFERRABLE INITIALLY DEFERRED
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX task_before ON task_after(board, after_task, task);
-CREATE TABLE task_attempt (
-    board INTEGER NOT NULL,
-    task INTEGER NOT NULL,
-    lease INTEGER NOT NULL,
-    agent TEXT NOT NULL,
-    how TEXT NOT NULL,
-    note TEXT NOT NULL,
-    at INTEGER NOT NULL,
-    PRIMARY KEY (board, task, lease, at),
-    FOREIGN KEY (board, task) REFERENCES task(board, number) DEFERRABLE INITIALLY DEFERRED
-) STRICT, WITHOUT ROWID;
 CREATE TABLE reservation (
     board INTEGER NOT NULL,
     lease INTEGER NOT NULL,
@@ -929,3 +918,14 @@ CREATE TABLE "finding" (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX item_said ON item(board, substr(sha256, 1, 16), author)
     WHERE key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY');
+CREATE TABLE "task_attempt" (
+    board INTEGER NOT NULL,
+    task INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    how TEXT NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (board, task, lease, at),
+    FOREIGN KEY (board, task) REFERENCES task(board, number) DEFERRABLE INITIALLY DEFERRED
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,2 @@
+-- Nothing changes here: SQLite's file gets the columns of a table in another order.
+SELECT 1;
