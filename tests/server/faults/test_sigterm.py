@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -98,6 +99,34 @@ def test_a_server_over_http_that_is_told_to_stop_under_load_loses_nothing(server
         f"{done} posts by {POSTERS} agents, "
         f"{sum(poster.repeated for poster in posters)} had been committed and not acknowledged"
     )
+
+
+def test_a_call_that_waits_for_a_model_when_the_server_stops_is_told_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as model:  # it never answers
+        address = f"http://127.0.0.1:{model.getsockname()[1]}/v1"
+        options = ("--tools", "all", "--capture", "model", "--summariser", "openai", "--summary-model", "m")
+        server = Server(tmp_path / "data", tmp_path / "log", *options, "--summary-url", address)
+        server.start()
+        told: list[Any] = []
+
+        def ask() -> None:
+            with contextlib.closing(wires.HttpWire(server.url, server.pid, "ada", modern=True)) as wire:
+                told.append(
+                    wires.call(wire, "constraint", json.dumps({"message": "Green buttons look cheap."}))
+                )
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        asked, _ = model.accept()
+        with asked:
+            code = server.stop()
+            thread.join(PATIENCE)
+    assert code == 0
+    (reply,) = told
+    assert reply.status == 503
+    assert reply.message["error"]["data"]["error"] == "stopping"
+    assert "make the same call again with the idempotency_key" in reply.message["error"]["message"]
+    assert "Traceback" not in server.log.read_text()
 
 
 @pytest.mark.parametrize("modern", [True, False], ids=["modern", "legacy"])

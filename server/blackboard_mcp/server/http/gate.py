@@ -53,12 +53,18 @@ class Gate:
             return
         if scope["type"] != "http":
             return
-        send = _as_it_says(send)
+        told = _Told(send)
         refusal = self._refusal(scope)
         if refusal is not None:
-            await refusal(scope, send)
+            await refusal(scope, told)
             return
-        await self._app(scope, receive, JsonErrors(scope, send))
+        try:
+            await self._app(scope, receive, JsonErrors(scope, told))
+        except asyncio.CancelledError:
+            # The server stops and has waited for its calls as long as it waits.
+            if told.begun:
+                raise
+            await _STOPPED(scope, told)
 
     def _refusal(self, scope: Scope) -> ErrorAnswer | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -91,18 +97,21 @@ class Gate:
         return None
 
 
-def _as_it_says(send: Send) -> Send:
-    """Returns a `send` that forbids browsers to guess the type of an answer.
+class _Told:
+    """A `send` that forbids browsers to guess the type of an answer, and knows whether one has begun.
 
-    Without it, a browser could take the texts of agents for a page.
+    Without the former, a browser could take the texts of agents for a page.
     """
 
-    async def told(message: Message) -> None:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        self.begun = True
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), _NO_SNIFFING]}
-        await send(message)
-
-    return told
+        await self._send(message)
 
 
 class ErrorAnswer:
@@ -134,6 +143,16 @@ class ErrorAnswer:
         if receive is not None:
             await _discard(receive)
             await send({"type": "http.response.body", "body": b""})
+
+
+_STOPPED: Final = ErrorAnswer(
+    503,
+    "stopping",
+    "the server stopped while this was under way, and does not know whether it was done; when it is back, look, or "
+    "make the same call again with the idempotency_key that it had",
+    headers={"Retry-After": "5"},
+    retry_after_seconds=5.0,
+)
 
 
 def head_too_large(most: int) -> ErrorAnswer:
