@@ -159,7 +159,7 @@ class Run:
         shown = f"{wire.name} raw {body[:300]!r}"
         answer = self._timed(wire, shown, lambda: wire.send_perhaps(body))
         if answer is not None:
-            self.judge(shown, answer)
+            self.judge(shown, answer, structured=_asks_for_structure(body))
 
     def hand_over(self, wire: Any, body: bytes, query: str = "") -> Any:
         """Posts to the intake, and judges the answer; one that says that nothing was changed is held to it."""
@@ -255,6 +255,13 @@ class Run:
             f"{dict(seen.requests)}\n{dict(seen.outcomes)}\n{tools}\nlargest answer {seen.largest[0]:,} bytes: "
             f"{seen.largest[1][:160]}\ndearest by the calls of functions in its server:\n{dear}"
         )
+
+
+def _asks_for_structure(body: bytes) -> bool:
+    try:
+        return json.loads(body)["params"]["_meta"]["blackboard/structured"] is True
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def most_memory(pid: int) -> int:

@@ -355,7 +355,7 @@ def _folder_of(path: str) -> tuple[str, str]:
         check_path(literal, "folder")
     if len(path) > MAX_PATH or ":" in path or not path.isprintable():
         raise InvalidInput(
-            f"'{path[:60]}' is no pattern of files: as src/**/*.py, * within a name, ** across folders."
+            f"'{path[:60]}' is no pattern of files: as docs/**/*.md, * within a name, ** across folders."
         )
     return literal, path
 
