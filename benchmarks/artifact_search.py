@@ -5,8 +5,8 @@
 The files are this repository's own source and docs. Beside it, in the same run, SQLite's full-text search (FTS5,
 Porter's stems, BM25) over whole files, which names files but no lines. The first questions were also used to choose
 the weights. The later ones were written afterwards, each for a part that was drawn by chance, and changed no weight of
-a word. The held-out ones, for other parts drawn by chance, changed nothing. Those that are otherwise worded avoid, on
-purpose, the words of the part that they ask for: they show what a search by words cannot find.
+a word. The held-out and the fresh ones, for other parts drawn by chance, changed nothing. Those that are otherwise
+worded avoid, on purpose, the words of the part that they ask for: they show what a search by words cannot find.
 `--vectors` blends in the bundled model's vectors of the parts, which the product does not.
 """
 
@@ -289,6 +289,156 @@ HELD_OUT = (
         "LineWriter",
     ),
 )
+FRESH = (
+    (
+        "text of a debate with what an agent still owes in it and when the others last called",
+        "answers/rendering.py",
+        "debate",
+    ),
+    (
+        "test that a run in which nothing happens for a minute settles",
+        "kit/running.py",
+        "test_an_idle_run_settles",
+    ),
+    ("why PostgreSQL executes SQL written for SQLite and how statements are translated", "adr/0057", ""),
+    ("which roles can an agent have on a board", "protocols/access.py", "Role"),
+    (
+        "name the wrong argument as a path like items[2].tags from a pydantic error location",
+        "input/arguments.py",
+        "_locate",
+    ),
+    (
+        "random walk: read all keys under a glob in a transaction and compare store with model",
+        "walk/interleaving.py",
+        "match",
+    ),
+    ("extra SQL condition over items with its bound values and a zone", "reading/globs.py", "Conditions"),
+    (
+        "write the server's entry into the configuration of Claude Desktop, Cursor or VS Code from the command line",
+        "reference/cli.md",
+        "install",
+    ),
+    (
+        "what players in group games misread and how messages were mended",
+        "discussions/games.md",
+        "Five groups",
+    ),
+    (
+        "refuse imported board settings that no board can have but allow unknown policies",
+        "settings/boards.py",
+        "check_kept",
+    ),
+    (
+        "kit test: another agent may not change importance, tags or ttl of a keyless item",
+        "kit/posting.py",
+        "test_only_the_author_changes_an_item_without_key",
+    ),
+    (
+        "convert Python values for PostgreSQL: escaped zero characters, booleans to integers, decimals",
+        "postgres/session.py",
+        "_given",
+    ),
+    ("contending writer reads keys and records the versions it saw", "walk/contending.py", "_read"),
+    ("fields of the answer to a subscription", "reference/tools.md", "SubscriptionAnswer"),
+    (
+        "checksums of the archive index for each board leaving some numbers out",
+        "protocols/archive.py",
+        "sums",
+    ),
+    (
+        "how much score a document gets from its neighbours in the thread and from a month named in the query",
+        "lance/fusion.py",
+        "Shares",
+    ),
+    ("model of the walk: active constraints and hot issues in working memory", "walk/model.py", "law"),
+    (
+        "store interface: open a debate on an item or join with watchers",
+        "protocols/debate_store.py",
+        "debate_open",
+    ),
+    (
+        "explain that two board settings contradict each other, like low water above high water",
+        "protocols/board.py",
+        "clash",
+    ),
+    (
+        "post the result of a check at a revision and open or close its hot issue",
+        "usecases/checks.py",
+        "_post",
+    ),
+    (
+        "repair the archive index after a start: rebuild if the embedding model changed, else compare sums and keys",
+        "lance/indexer.py",
+        "_repair",
+    ),
+    ("hide the output of a check that contains secrets", "usecases/checks.py", "_shown"),
+    ("copy the database to a new private file as of one moment", "storage/engine.py", "backup"),
+    ("does the HTTP server let everybody in without a token", "server/compose.py", "open_to_all"),
+    ("fetch one stage by number or fail with unknown reference", "stages/rows.py", "get_stage"),
+    ("parse read rules of the settings from a list of tables or JSON", "access/reading.py", "read_rules"),
+    (
+        "find items that supersede or refute the given ones as far as an agent may see",
+        "items/claims.py",
+        "contests",
+    ),
+    (
+        "duties that wait for an agent in the plain model, no agreement needed while it objects",
+        "walk/model.py",
+        "owed_by",
+    ),
+    ("count how many tokens the JSON schemas of tools cost", "input/arguments.py", "schema_tokens"),
+    (
+        "run a function in a transaction and retry it on conflict up to a number of attempts",
+        "board/transactions.py",
+        "transact",
+    ),
+    (
+        "one post of a recorded demo session with its edges to earlier posts",
+        "demo/session.py",
+        "RecordedPost",
+    ),
+    (
+        "kit test: a transaction repeated with the same idempotency key is applied once",
+        "kit/transacting.py",
+        "test_I24",
+    ),
+    ("serialisability checker: live cells under a glob at a sequence number", "walk/serialising.py", "_live"),
+    (
+        "group commit on PostgreSQL: run waiting jobs in one transaction and rerun some alone after an error",
+        "postgres/engine.py",
+        "_attempt",
+    ),
+    (
+        "format the header of an item with id, type, author, age, importance and claims against it",
+        "text/lines.py",
+        "head",
+    ),
+    (
+        "test that recounting tokens with another tokenizer writes a single board changed event",
+        "kit/counting.py",
+        "test_one_event_tells_of_it",
+    ),
+    (
+        "test: summary is marked if one of its sources gets withdrawn later",
+        "kit/retracting.py",
+        "test_a_summary_is_marked",
+    ),
+    (
+        "see what a revision of a file changed and bring an older version back",
+        "howto/workspace.md",
+        "See who changed what",
+    ),
+    (
+        "arguments of the tool that takes a task, finishes it or extends the lease",
+        "reference/tools.md",
+        "claim",
+    ),
+    (
+        "serve a listen stream of the modern protocol and refuse too many resource URIs",
+        "mcp/subscriptions.py",
+        "_listen",
+    ),
+)
 IN_OTHER_WORDS = (
     (
         "which permission checks are consulted for a given board, and in what sequence",
@@ -533,6 +683,7 @@ async def main() -> None:
         "first": QUESTIONS,
         "later": LATER,
         "held-out": HELD_OUT,
+        "fresh": FRESH,
         "otherwise worded": IN_OTHER_WORDS,
     }
     questions = [question for asked in sets.values() for question, _, _ in asked]

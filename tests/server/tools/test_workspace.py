@@ -212,6 +212,63 @@ def check_valve(valve):
 """
 
 
+BRINE = '''class Pump:
+    """Moves brine to the tank."""
+
+    power = 5
+
+
+class Fan:
+    """Moves air."""
+
+    power = 5
+
+
+async def begin(pump):
+    return pump
+
+
+class Cooler(Pump):
+    """Chills brine."""
+
+    def stop(self, slowly):
+        self.power = 0 if slowly else 1
+
+
+class Heater(Fan):
+    """Warms rooms."""
+
+    def stop(self, slowly):
+        self.power = 0 if slowly else 1
+'''
+
+
+@both
+async def test_search_finds_a_method_by_what_its_class_says_that_it_is_for(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    await ann.do("artifact_write", path="machines.py", content=BRINE)
+    for asked, right in (("stop slowly: brine", "Cooler > stop"), ("stop slowly: rooms", "Heater > stop")):
+        found = await ann.do("artifact_search", text=asked)
+        assert found["hits"][0]["title"] == right
+
+
+@both
+async def test_search_prefers_a_short_title_and_purpose_to_long_ones_that_say_it_in_passing(
+    board: Any, mode: str
+) -> None:
+    ann = await board.join("ann")
+    passing = " ".join(f"word{n}" for n in range(40))
+    await ann.do(
+        "artifact_write",
+        path="a.py",
+        content=f'def long():\n    """Chills brine.\n\n    {passing}.\n    """\n    return 1\n',
+    )
+    filler = "\n".join(f"    step{n} = {n}" for n in range(60))
+    await ann.do("artifact_write", path="b.py", content=f'def short():\n    """Chills brine."""\n{filler}\n')
+    found = await ann.do("artifact_search", text="chills brine")
+    assert [hit["path"] for hit in found["hits"]] == ["b.py", "a.py"]
+
+
 @both
 async def test_search_finds_parts_of_files_with_their_lines(board: Any, mode: str) -> None:
     ann, bob = await board.join("ann", "bob")

@@ -1,16 +1,18 @@
 """Search in the files of boards, by words, over chunks that are kept in memory.
 
 The index follows the revisions of a board: a search first takes in what was written since the last one. A file is cut
-again only if it was written, and of its chunks only those are counted again that changed. Vectors of the bundled model
-gained nothing here that could be measured (docs/discussions/benchmarks.md), so there are none.
+again only if it was written, and of its chunks only those are counted again that changed. Words count by the field in
+which they stand (BM25F). Vectors of the bundled model gained nothing here that could be measured
+(docs/discussions/benchmarks.md), so there are none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from blackboard_mcp.protocols.values import dataclass
@@ -25,9 +27,17 @@ MAX_INDEXED: Final = 200_000
 MAX_CHUNKS: Final = 60_000
 """Most chunks of a board that are searched; the files with the first paths count."""
 _BOARDS: Final = 4
-_K1, _B = 1.2, 0.3
-_PATH, _TITLE, _PROSE = 3, 3, 3
-"""How often the words of a path, of a title, and of comments, docstrings and headings count."""
+_K1, _B = 3.0, 0.3
+_PATH: Final = (1.5, 0.0, 1)
+"""What a word of a path counts, how far those of a longer field count less, and how many words it usually has."""
+_TITLE: Final = (3.0, 0.3, 3)
+_PROSE: Final = (2.0, 0.5, 10)
+"""The same for comments, docstrings and headings, beside what they count as words of the text."""
+_TEXT: Final = (1.0, 0.5, 70)
+_AROUND: Final = (0.3, 0.0, 1)
+"""The same for the prose at the beginning of the file, and of the class or section that the chunk belongs to."""
+_MUCH: Final = 600
+"""So many characters of such prose count."""
 _WHOLE: Final = 0.6
 """What the words of the whole file count beside those of the chunk."""
 _OF_FILE: Final = 3
@@ -64,30 +74,63 @@ class _Indexed:
     revision: Revision
     text: str
     chunks: tuple[Chunk, ...]
-    counts: tuple[Counter[str], ...]
-    total: int
-
-    def counted(self) -> dict[tuple[str, str], Counter[str]]:
-        """Returns the words of the chunks by title and text."""
-        lines = self.text.split("\n")
-        return {
-            (one.title, _said(lines, one)): words for one, words in zip(self.chunks, self.counts, strict=True)
-        }
+    counts: tuple[Mapping[str, float], ...]
 
 
-def _said(lines: Sequence[str], chunk: Chunk) -> str:
-    return "\n".join(lines[chunk.start - 1 : chunk.end])
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The texts of a chunk, each of which counts in its own way."""
+
+    title: str
+    prose: str
+    rest: str
+    around: str
+
+    def counted(self, path: Sequence[str]) -> Mapping[str, float]:
+        """Returns how much each word counts in the chunk, as BM25F adds it up, given the words of the file's path."""
+        prose = words(self.prose)
+        found = defaultdict[str, float](float)
+        for said, (weight, mark_down, usual) in (
+            (path, _PATH),
+            (words(self.title), _TITLE),
+            (prose, _PROSE),
+            (prose + words(self.rest), _TEXT),
+            (_around(self.around), _AROUND),
+        ):
+            each = weight / (1 - mark_down + mark_down * len(said) / usual)
+            for word in said:
+                found[word] += each
+        return dict(found)
 
 
-def _prose(text: str) -> str:
-    """Returns the lines of comments, docstrings, headings and lists, in which a chunk says what it is for."""
-    found, inside = [], False
+@lru_cache(maxsize=64)
+def _around(text: str) -> list[str]:
+    """Returns the words of what the chunks of a class or file have around them in common."""
+    return words(text)
+
+
+def _fields(text: str, chunks: Sequence[Chunk]) -> list[_Fields]:
+    """Returns the fields of the chunks of a file."""
+    lines = text.split("\n")
+    heads: dict[str, str] = {}
+    found = []
+    for one in chunks:
+        prose, rest = _divided("\n".join(lines[one.start - 1 : one.end]))
+        above = dict.fromkeys(("", one.title.rpartition(" > ")[0])) if one.title else ()
+        around = "\n".join(heads[title] for title in above if title in heads)
+        heads.setdefault(one.title, prose[:_MUCH])
+        found.append(_Fields(one.title, prose, rest, around))
+    return found
+
+
+def _divided(text: str) -> tuple[str, str]:
+    """Returns the lines of comments, docstrings, headings and lists, which say what a chunk is for, and the rest."""
+    prose, rest, inside = list[str](), list[str](), False
     for line in text.split("\n"):
         quotes = line.count('"""')
-        if inside or quotes or line.lstrip().startswith(_COMMENT):
-            found.append(line)
+        (prose if inside or quotes or line.lstrip().startswith(_COMMENT) else rest).append(line)
         inside ^= quotes % 2 == 1
-    return "\n".join(found)
+    return "\n".join(prose), "\n".join(rest)
 
 
 class _Board:
@@ -96,8 +139,7 @@ class _Board:
     def __init__(self) -> None:
         self.last = 0
         self.files: dict[str, _Indexed] = {}
-        self.postings: dict[str, dict[tuple[str, int], int]] = {}
-        self.total = 0
+        self.postings: dict[str, dict[tuple[str, int], float]] = {}
         self.chunks = 0
         self.lock = asyncio.Lock()
 
@@ -107,27 +149,17 @@ class _Board:
         self.drop(revision.path)
         if revision.op == "deleted" or revision.lines is None or len(body) > MAX_INDEXED:
             return
-        known = {} if was is None else was.counted()
+        known = {} if was is None else dict(zip(_fields(was.text, was.chunks), was.counts, strict=True))
         text = body.decode()
-        lines = text.split("\n")
         chunks = tuple(chunks_of(revision.path, text))
         if self.chunks + len(chunks) > MAX_CHUNKS:
             return
-        named = words(revision.path.replace("/", " ")) * _PATH
-        counts = tuple(
-            known.get((one.title, said))
-            or Counter(
-                [*named, *words(one.title) * _TITLE, *words(said), *words(_prose(said)) * (_PROSE - 1)]
-            )
-            for one, said in ((one, _said(lines, one)) for one in chunks)
-        )
-        self.files[revision.path] = _Indexed(
-            revision, text, chunks, counts, sum(one.total() for one in counts)
-        )
+        named = words(revision.path.replace("/", " "))
+        counts = tuple(known.get(one) or one.counted(named) for one in _fields(text, chunks))
+        self.files[revision.path] = _Indexed(revision, text, chunks, counts)
         for place, counted in enumerate(counts):
             for word, count in counted.items():
                 self.postings.setdefault(word, {})[revision.path, place] = count
-            self.total += counted.total()
         self.chunks += len(chunks)
 
     def drop(self, path: str) -> None:
@@ -141,32 +173,27 @@ class _Board:
                 del there[path, place]
                 if not there:
                     del self.postings[word]
-            self.total -= counted.total()
         self.chunks -= len(was.chunks)
 
     def search(self, text: str, wanted: Callable[[str], bool], limit: int) -> list[ArtifactHit]:
         """Returns the best chunks of the best `limit` files, file by file."""
         asked = list(dict.fromkeys(words(text)))
-        mean = self.total / max(1, self.chunks)
+        average = self.chunks / max(1, len(self.files))
         scores: dict[tuple[str, int], float] = {}
         whole: dict[str, float] = {}
-        average = self.total / max(1, len(self.files))
         for word in asked:
             there = self.postings.get(word, {})
-            files = Counter[str]()
+            files = defaultdict[str, float](float)
             for (path, _), count in there.items():
                 files[path] += count
             rare = math.log(1 + (len(self.files) - len(files) + 0.5) / (len(files) + 0.5))
             for path, count in files.items():
-                scale = _K1 * (1 - _B + _B * self.files[path].total / average)
+                scale = _K1 * (1 - _B + _B * len(self.files[path].chunks) / average)
                 whole[path] = whole.get(path, 0.0) + rare * count * (_K1 + 1) / (count + scale)
             weight = math.log(1 + (self.chunks - len(there) + 0.5) / (len(there) + 0.5))
             for place, count in there.items():
-                if not wanted(place[0]):
-                    continue
-                length = self.files[place[0]].counts[place[1]].total()
-                scale = _K1 * (1 - _B + _B * length / mean)
-                scores[place] = scores.get(place, 0.0) + weight * count * (_K1 + 1) / (count + scale)
+                if wanted(place[0]):
+                    scores[place] = scores.get(place, 0.0) + weight * count * (_K1 + 1) / (count + _K1)
         for place in scores:
             scores[place] += _WHOLE * whole[place[0]]
         chosen: dict[str, list[tuple[int, float]]] = {}
