@@ -132,7 +132,9 @@ async def test_lines_handed_over_again_add_nothing(site: Open) -> None:
         assert (await there.hand_over(CALL, agent="eve"))["repeated"] == 0, "lines are an agent's own"
         status, code, said = await there.refused({**CALL, "text": "another"})
         assert (status, code) == (400, "invalid")
-        assert said.startswith("Line 1 (c1): ")
+        assert said.startswith(
+            "Line 1 (c1): Another line was handed over under this id before. Nothing was changed; give this one its own id"
+        )
 
 
 async def test_the_rest_of_a_hand_over_that_failed_is_taken_by_the_next(site: Open) -> None:
@@ -141,7 +143,10 @@ async def test_the_rest_of_a_hand_over_that_failed_is_taken_by_the_next(site: Op
         await there.hand_over(CALL)
         status, _, said = await there.refused({**CALL, "id": "c0"}, {**CALL, "text": "other"})
         assert status == 400
-        assert said.startswith("Line 2 (c1): ")
+        assert said.startswith(
+            "Line 2 (c1): Another line was handed over under this id before. This line was not written;"
+        )
+        assert "othing was changed" not in said, "a line before it was taken"
         assert said.endswith("The 1 before it were taken. Handing all over again adds nothing twice.")
         assert (await there.hand_over({**CALL, "id": "c0"}, {**CALL, "id": "c3"}))["repeated"] == 1
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, field
 from dataclasses import dataclass as mutable
@@ -15,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.access import Action
 from blackboard_mcp.protocols.answers import Once
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
 from blackboard_mcp.protocols.values import dataclass
 
 from ..input.capture import MAX_MESSAGE
@@ -171,7 +172,13 @@ class Intake:
         root = None if line.thread is None else await self._root(agent, board, line.thread)
         fields = _log(line, root)
         key = f"{_TAG} {line.id}"
-        if await self._board.store.recall(board, agent, Once(key, digest([fields]))) is not None:
+        try:
+            done = await self._board.store.recall(board, agent, Once(key, digest([fields])))
+        except InvalidInput:
+            raise InvalidInput(
+                "Another line was handed over under this id before. Nothing was changed; give this one its own id."
+            ) from None
+        if done is not None:
             return None
         if line.kind == "message":
             proposed, left = await self._rules.collect(agent, board, line.text[:MAX_MESSAGE], came.found)
@@ -233,8 +240,9 @@ def _log(line: Line, root: str | None) -> PostFields:
 
 def _at(place: int, line: Line, error: BlackboardError) -> BlackboardError:
     """Returns the error with the place of its line, and what became of the others."""
-    before = f" The {place - 1} before it were taken." if place > 1 else ""
-    words = (
-        f"Line {place} ({line.id[:40]}): {error.message}{before} Handing all over again adds nothing twice."
-    )
+    said, before = error.message, ""
+    if place > 1:
+        said = re.sub("[Nn]othing was changed", "This line was not written", said)
+        before = f" The {place - 1} before it were taken."
+    words = f"Line {place} ({line.id[:40]}): {said}{before} Handing all over again adds nothing twice."
     return type(error)(words, **{**error.facts, "line": place})
