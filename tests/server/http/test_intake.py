@@ -133,8 +133,13 @@ async def test_lines_handed_over_again_add_nothing(site: Open) -> None:
         status, code, said = await there.refused({**CALL, "text": "another"})
         assert (status, code) == (400, "invalid")
         assert said.startswith(
-            "Line 1 (c1): Another line was handed over under this id before. Nothing was changed; give this one its "
+            "Line 1 (c1): Another line was handed over under this id before. This line was not "
         )
+        seq = await there.boards.seq()
+        await there.refused({**CALL, "thread": "a new one"})
+        assert await there.boards.seq() == seq, "no item for the thread either"
+        assert (await there.hand_over({**CALL, "id": "c9", "thread": "a new one"}))["repeated"] == 0
+        assert (await there.hand_over({**CALL, "id": "c9", "thread": "a new one"}))["repeated"] == 1
 
 
 async def test_the_rest_of_a_hand_over_that_failed_is_taken_by_the_next(site: Open) -> None:

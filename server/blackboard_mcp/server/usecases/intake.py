@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, field
 from dataclasses import dataclass as mutable
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 NEEDS: Final = frozenset({Action.READ, Action.POST})
 """What a hand-over needs."""
 _TAG: Final = "intake"
+_NOWHERE: Final = "L-0"
+"""In place of the item that a thread hangs on, as long as there is none."""
 _ISSUE: Final = 300
 """Most characters of a failing result that its hot issue shows, which is in every view."""
 
@@ -147,39 +150,40 @@ class Intake:
         for line in lines:
             if len(messages) > self._reader.most_messages:  # the reader tells that these are too many
                 break
-            if line.kind == "message" and not await self._is_written(agent, board, line):
-                messages.append(line.text[:MAX_MESSAGE])
+            if line.kind == "message":
+                with suppress(InvalidInput):  # which writing it tells
+                    if not await self._is_written(agent, board, line):
+                        messages.append(line.text[:MAX_MESSAGE])
         return await self._reader.read(messages)
 
     async def _is_written(self, agent: str, board: str, line: Line) -> bool:
+        """Tells whether a line was handed over before, without making the item that its thread hangs on.
+
+        Raises:
+            InvalidInput: another line was handed over under its id.
+        """
         root = None
         if line.thread is not None:
             found = await self._board.store.read(board, agent, [], [_thread_key(agent, line.thread)])
-            if not found.items or found.items[0].deleted:
-                return False
-            root = found.items[0].id
-        once = Once(f"{_TAG} {line.id}", digest([_log(line, root)]))
+            root = found.items[0].id if found.items else _NOWHERE
         try:
+            once = Once(f"{_TAG} {line.id}", digest([_log(line, root)]))
             return await self._board.store.recall(board, agent, once) is not None
-        except BlackboardError:  # its id stands for another line, which writing it tells
-            return True
+        except InvalidInput:
+            raise InvalidInput(
+                "Another line was handed over under this id before. Nothing was changed; give this one its own id."
+            ) from None
 
     async def _write(self, agent: str, board: str, line: Line, came: _Came) -> str | None:
         """Writes one line and returns the id of its LOG item; `None` if that was written before.
 
         The LOG item comes last, because it says that the line is done.
         """
+        if await self._is_written(agent, board, line):
+            return None
         root = None if line.thread is None else await self._root(agent, board, line.thread)
         fields = _log(line, root)
         key = f"{_TAG} {line.id}"
-        try:
-            done = await self._board.store.recall(board, agent, Once(key, digest([fields])))
-        except InvalidInput:
-            raise InvalidInput(
-                "Another line was handed over under this id before. Nothing was changed; give this one its own id."
-            ) from None
-        if done is not None:
-            return None
         if line.kind == "message":
             proposed, left = await self._rules.collect(agent, board, line.text[:MAX_MESSAGE], came.found)
             came.proposed += proposed
@@ -240,9 +244,8 @@ def _log(line: Line, root: str | None) -> PostFields:
 
 def _at(place: int, line: Line, error: BlackboardError) -> BlackboardError:
     """Returns the error with the place of its line, and what became of the others."""
-    said, before = error.message, ""
-    if place > 1:
-        said = re.sub("[Nn]othing was changed", "This line was not written", said)
-        before = f" The {place - 1} before it were taken."
+    # The thread's item, or rules that the line proposes, may be there already.
+    said = re.sub("[Nn]othing was changed", "This line was not written", error.message)
+    before = f" The {place - 1} before it were taken." if place > 1 else ""
     words = f"Line {place} ({line.id[:40]}): {said}{before} Handing all over again adds nothing twice."
     return type(error)(words, **{**error.facts, "line": place})
