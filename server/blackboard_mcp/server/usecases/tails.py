@@ -39,7 +39,7 @@ soon.
 """
 _ROUND: Final = 1_000
 """Most events read at once."""
-_TURN: Final = 0.002
+_TURN: Final = 0.0002
 """Seconds of evaluating filters after which other tasks run."""
 _ASKED: Final = 4
 """Events evaluated between two looks at the clock."""
