@@ -215,6 +215,7 @@ async def test_what_a_read_rule_would_keep_from_its_readers_is_not_brought_back(
     ann, dave = await board.join("ann", "dave")
     await board.opened.store.set_read_rules([PAY])
     await ann.do("plan", items=[{"title": "first", "board": "low"}])
+    await task(ann, "T-1", "WAITING")  # by then the board is there
     await ann.do("plan", cancel=["T-1"])
     await ann.do("post", text="one", key="draft", board="low")
     ended = await outcome(ann, output={"pay:table": "draft"})
@@ -245,6 +246,7 @@ async def test_an_entry_of_a_panel_is_not_taken_and_nothing_goes_into_one(tmp_pa
         await ann.do("board", members={"ben": "contributor", "eve": "contributor"})
         await ben.do("post", text="The law.", key="law", tags=["panel:law"])
         await ann.do("plan", items=[{"title": "first", "board": "low"}])
+        await task(ann, "T-1", "WAITING")  # by then the board is there
         await ann.do("plan", cancel=["T-1"])
         await ann.do("post", text="Another law.", key="draft", board="low")
         ended = await outcome(eve, input={"law": "law"}, output={"law": "draft"})
