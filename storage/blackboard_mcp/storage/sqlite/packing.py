@@ -2,8 +2,8 @@
 
 Python's driver gives up the interpreter's lock for each row and asks for it back, which can take a switch interval
 while other threads are busy: 100 rows that cost 1 ms of CPU took up to 90 ms. So statements that often have many
-rows of numbers and short texts run as one that returns them all as one text, in JSON. Each has a limit, since nobody
-else has the interpreter while the text is parsed.
+rows of numbers and short texts run as one that returns them all as one text, in JSON. Each has a limit or a
+list of what it is asked for, since nobody else has the interpreter while the text is parsed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ PACKED: Final = (
     "newest_archived",
     "top",
     "unseen",
-    "working",
 )
 """Names of the statements."""
 
