@@ -73,6 +73,8 @@ def injected(
     """Makes a system call on the store's files fail with `error` while the context is entered; see `tracing`.
 
     `when` is counted for each thread, as in strace: "3" is the third call only, "3+" each from the third on.
+    A killed process ends its strace too. An strace that is asked to end just then may wait for ever for threads
+    that die, so it is not asked, and an strace that stays is killed.
     """
     process = subprocess.Popen(
         tracing(folder, call, error, when, log, "-p", str(pid), files=files),
@@ -85,8 +87,13 @@ def injected(
         assert "attached" in said, said
         yield
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE)
+        if not error.startswith("SIG"):
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(PATIENCE)
         process.stderr.close()
 
 
@@ -261,5 +268,5 @@ class Server:
             self.wire.close()
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
-            self._process.wait()
+            self._process.wait(PATIENCE)
             self._err.close()
