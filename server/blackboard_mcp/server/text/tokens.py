@@ -132,7 +132,9 @@ class Vocabulary:
 @cache
 def encoding(name: str) -> Encoding:
     """Returns the tiktoken encoding for one of `VOCABULARIES`."""
-    return _encoding(name, _tokens(name))
+    whole = _encoding(name, _tokens(name))
+    _tokens.cache_clear()  # no other part of the vocabulary is asked for once it is loaded
+    return whole
 
 
 @cache
@@ -158,7 +160,9 @@ def _encoding(name: str, tokens: Iterable[bytes]) -> Encoding:
     import tiktoken
 
     ranks = dict(zip(tokens, itertools.count()))
-    return tiktoken.Encoding(name, pat_str=_WORDS[name], mergeable_ranks=ranks, special_tokens={})
+    made = tiktoken.Encoding(name, pat_str=_WORDS[name], mergeable_ranks=ranks, special_tokens={})
+    ranks.clear()  # it counts by a copy, and would keep this one: 14 MB for a whole vocabulary
+    return made
 
 
 def pieces(text: str) -> Iterator[str]:
