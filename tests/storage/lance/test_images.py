@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
-from blackboard_mcp.storage.lance import counts, images
+from blackboard_mcp.storage.lance import counts, images, rows
 from blackboard_mcp.storage.lance.images import Images
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
@@ -173,3 +173,15 @@ async def test_the_image_of_a_board_that_outgrew_memory_is_dropped(
     await index.upsert([document(n, "valve") for n in range(21, 41)])
     assert len((await index.search(ArchiveQuery("main", "valve", limit=40))).hits) >= 20
     assert index._images._images.currsize == 0
+
+
+async def test_an_image_takes_a_byte_for_each_number_of_a_vector(
+    index: LanceArchiveIndex, document: Make
+) -> None:
+    await index.upsert(documents(document, random.Random(1), range(1, 61)))
+    table = index._table(create=False)
+    image = Images().of(table, "main")
+    assert image is not None
+    assert image.vectors is not None
+    assert image.vectors.any(axis=1).all()
+    assert image.vectors.nbytes == len(image) * rows.dimension(table.schema)

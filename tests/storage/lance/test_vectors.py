@@ -51,7 +51,7 @@ def test_rows_without_a_vector_have_zeros() -> None:
             ),
         }
     )
-    read = vectors.of_rows(found.slice(1), 10)
+    read = vectors.directions(vectors.of_rows(found.slice(1), 10))
     assert not read[0].any()
     assert (read[1] == vectors.kept(made)[1]).all()
 
@@ -62,7 +62,7 @@ def test_many_rows_are_read_in_order() -> None:
     found = pa.table(
         {vectors.SIGNS: pa.array(list(vectors.signs(made)), pa.list_(pa.uint8(), 2)), vectors.SIZES: sizes}
     )
-    assert (vectors.of_rows(found, 16) == vectors.kept(made)).all()
+    assert (vectors.directions(vectors.of_rows(found, 16)) == vectors.kept(made)).all()
 
 
 @pytest.mark.parametrize("clustered", [False, True])

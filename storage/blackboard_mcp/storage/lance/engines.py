@@ -82,5 +82,5 @@ def by_vector(table: Any, vector: Any, reach: EngineReach, columns: Sequence[str
         return near.maximum_nprobes(0).minimum_nprobes(PROBES)
 
     found = reach.search(ask, [*{*columns, *vectors.COLUMNS, "_distance"}], REFINE * limit)
-    near = vectors.of_rows(found, len(vector)) @ vector
+    near = vectors.directions(vectors.of_rows(found, len(vector))) @ vector
     return found.take(np.argsort(-near, kind="stable")[:limit])

@@ -29,14 +29,16 @@ _STATE = ("number", "part", "seq")
 
 @dataclass(frozen=True, slots=True)
 class BoardImage:
-    """The windows of a board, ordered by number and part: `columns` by name, `vectors` `(n, dimension) float32`.
+    """The windows of a board, ordered by number and part: `columns` by name, `vectors` `(n, dimension) int8`.
 
-    A window without a vector has zeros. `hashes` are those of the words in order. The word at place `n` is in the
+    A vector is the numbers that the table has, and `lengths` `(n,) float32` are their lengths. A window without a
+    vector has zeros and the length 1. `hashes` are those of the words in order. The word at place `n` is in the
     windows `places[starts[n]:starts[n + 1]]`, as often as the same part of `times` says.
     """
 
     columns: Mapping[str, Any]
     vectors: Any | None
+    lengths: Any | None
     hashes: Any
     starts: Any
     places: Any
@@ -75,14 +77,14 @@ class BoardImage:
         scores[~allowed] = 0.0
         chosen = [self._best(scores, depth, query.limit), *(at[allowed[at]] for at in rare)]
         if vector is not None and self.vectors is not None:
-            near = np.einsum("ij,j->i", self.vectors, vector)
+            near = np.einsum("ij,j->i", self.vectors, vector) / self.lengths
             near = np.where(allowed & (near != 0.0), near + 2.0, 0.0)
             chosen.append(self._best(near, depth, query.limit))
         at = np.unique(np.concatenate(chosen))
         at = np.union1d(at, self._beside(at, allowed))
         cosines: list[float | None] = [None] * len(at)
         if vector is not None and self.vectors is not None:
-            own = self.vectors[at]
+            own = vectors.directions(self.vectors[at])
             exact = (own * vector).sum(axis=1, dtype=np.float64).tolist()
             cosines = [
                 round(c, 6) if there else None for c, there in zip(exact, own.any(axis=1), strict=True)
@@ -336,7 +338,7 @@ def _joined(one: BoardImage, other: BoardImage) -> BoardImage:
 
 
 def _ordered(
-    columns: Mapping[str, Any], vectors: Any | None, hashes: Any, places: Any, times: Any
+    columns: Mapping[str, Any], meant: Any | None, hashes: Any, places: Any, times: Any
 ) -> BoardImage:
     """Returns the image of windows, where `hashes`, `places` and `times` have one word of one window each."""
     import numpy as np
@@ -346,4 +348,8 @@ def _ordered(
     starts = np.append(starts, len(hashes))
     # A window has hundreds of words at most, but labels and runs without spaces have no bound.
     often = np.minimum(times[order], np.iinfo(np.uint16).max).astype(np.uint16)
-    return BoardImage(columns, vectors, own, starts, places[order], often)
+    lengths = None
+    if meant is not None:
+        squares = np.einsum("ij,ij->i", meant, meant, dtype=np.int32)
+        lengths = np.sqrt(np.maximum(squares, 1)).astype(np.float32)
+    return BoardImage(columns, meant, lengths, own, starts, places[order], often)

@@ -175,7 +175,7 @@ def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, in
     if vector is not None and answer.num_rows:
         import numpy as np
 
-        own = vectors.of_rows(answer, len(vector))
+        own = vectors.directions(vectors.of_rows(answer, len(vector)))
         meant = np.flatnonzero(own.any(axis=1))
         products = (own[meant] * vector).sum(axis=1, dtype=np.float64)
         for place, product in zip(meant.tolist(), products.tolist(), strict=True):

@@ -50,15 +50,25 @@ def packed(vectors: Any) -> list[Packed]:
 
 
 def unpacked(signs: Any, sizes: Any, dimension: int) -> Any:
-    """Returns the directions that `signs` and `sizes` were made of: `(n, dimension) float32`, rows unit length."""
+    """Returns the numbers that `signs` and `sizes` stand for: `(n, dimension) int8`, odd numbers of -127 to 127."""
     import numpy as np
 
     bits = np.unpackbits(sizes, axis=1, count=dimension * SIZE_BITS).reshape(len(sizes), dimension, SIZE_BITS)
     lower = np.zeros((len(sizes), dimension, 8 - SIZE_BITS), dtype=np.uint8)
-    steps = np.packbits(np.concatenate([lower, bits], axis=2), axis=2)[..., 0].astype(np.float32)
-    steps += 0.5
-    steps *= np.where(np.unpackbits(signs, axis=1, count=dimension), np.float32(1), np.float32(-1))
-    return steps / np.linalg.norm(steps, axis=1, keepdims=True)
+    steps = np.packbits(np.concatenate([lower, bits], axis=2), axis=2)[..., 0].view(np.int8)
+    steps *= 2
+    steps += 1  # the middle of a step, doubled
+    steps *= np.where(np.unpackbits(signs, axis=1, count=dimension), np.int8(1), np.int8(-1))
+    return steps
+
+
+def directions(numbers: Any) -> Any:
+    """Returns the directions of `(n, dimension)` numbers: `float32`, rows unit length, or zero where they are zero."""
+    import numpy as np
+
+    found = numbers.astype(np.float32)
+    found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0)
+    return found
 
 
 def kept(vectors: Any) -> Any:
@@ -67,15 +77,15 @@ def kept(vectors: Any) -> Any:
 
     found = np.zeros(vectors.shape, dtype=np.float32)
     there = vectors.any(axis=1)
-    found[there] = unpacked(signs(vectors[there]), sizes(vectors[there]), vectors.shape[1])
+    found[there] = directions(unpacked(signs(vectors[there]), sizes(vectors[there]), vectors.shape[1]))
     return found
 
 
 def of_rows(found: Any, dimension: int) -> Any:
-    """Returns the vectors of an Arrow table's rows: `(n, dimension) float32`, zero where a row has none."""
+    """Returns the numbers of an Arrow table's rows: `(n, dimension) int8`, zero where a row has no vector."""
     import numpy as np
 
-    vectors = np.zeros((found.num_rows, dimension), dtype=np.float32)
+    numbers = np.zeros((found.num_rows, dimension), dtype=np.int8)
     column = found[SIZES].combine_chunks()
     there = column.is_valid().to_numpy(zero_copy_only=False)
     if there.any():
@@ -85,5 +95,5 @@ def of_rows(found: Any, dimension: int) -> Any:
         said, large = said.reshape(len(at), -1), large.reshape(len(at), -1)
         for start in range(0, len(at), _AT_ONCE):
             some = slice(start, start + _AT_ONCE)
-            vectors[at[some]] = unpacked(said[some], large[some], dimension)
-    return vectors
+            numbers[at[some]] = unpacked(said[some], large[some], dimension)
+    return numbers
