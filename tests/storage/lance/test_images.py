@@ -68,12 +68,13 @@ async def test_an_image_answers_as_the_engines_do(
     assert all(answer.hits for answer in by_image) == (filters.get("types") != ("LOG",))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "share"), [(0, 8), (1, 8), (2, 1), (3, 1)])
 async def test_an_image_that_followed_changes_equals_a_new_one(
-    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch, seed: int
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch, seed: int, share: int
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(images, "_FETCHED", 12)
+    monkeypatch.setattr(images, "_SHARE_FETCHED", share)
     followed = Images()
     seq = 1
     for _ in range(12):
@@ -100,6 +101,40 @@ async def test_an_image_that_followed_changes_equals_a_new_one(
         ]
         assert places[0] == places[1]
         assert one.hashes.tolist() == sorted(set(one.hashes.tolist()))
+
+
+async def test_of_many_changed_documents_an_image_reads_no_others(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "_FETCHED", 10)
+    read: list[int] = []
+
+    def made(found: Any, dimension: int) -> images.BoardImage:
+        read.append(found.num_rows)
+        return whole(found, dimension)
+
+    whole = images._made
+    monkeypatch.setattr(images, "_made", made)
+    kept = Images()
+    await index.upsert([document(n, "valve") for n in range(1, 401)])
+    kept.of(index._table(create=False), "main")
+    await index.upsert([document(n, "pressure", seq=2) for n in range(101, 150)])
+    await index.remove([("main", 7)])
+    image = kept.of(index._table(create=False), "main")
+    assert image is not None
+    assert len(image) == 399
+    await index.upsert([document(n, "coolant", seq=3) for n in range(101, 152)])
+    kept.of(index._table(create=False), "main")
+    assert read == [400, 49, 399]
+
+
+async def test_a_board_that_was_searched_while_it_was_empty_gets_its_image(
+    index: LanceArchiveIndex, document: Make
+) -> None:
+    await index.upsert([document(1, "valve", board="other")])
+    assert not (await index.search(ArchiveQuery("main", "valve"))).hits
+    await index.upsert([document(2, "valve")])
+    assert [hit.number for hit in (await index.search(ArchiveQuery("main", "valve"))).hits] == [2]
 
 
 async def test_a_board_of_another_size_costs_no_other_board_its_image(

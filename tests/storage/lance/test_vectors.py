@@ -39,6 +39,21 @@ def test_a_vector_takes_a_bit_for_each_sign_and_six_for_each_size() -> None:
     assert vectors.sizes(made).shape == (5, 192)
 
 
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 7, 256, 385])
+def test_sizes_follow_each_other_as_bits(dimension: int) -> None:
+    made = some(20, dimension)
+    made[3, 1:] = 0.0
+    largest = np.abs(made).max(axis=1, keepdims=True)
+    steps = np.minimum(np.abs(made) / largest * 64, 63).astype(int)
+    sizes = vectors.sizes(made)
+    for row, step in zip(sizes.tolist(), steps.tolist(), strict=True):
+        bits = "".join(f"{each:06b}" for each in step)
+        assert "".join(f"{each:08b}" for each in row) == bits.ljust(8 * len(row), "0")
+    numbers = vectors.unpacked(vectors.signs(made), sizes, dimension)
+    assert numbers.dtype == np.int8
+    assert (numbers == np.where(made > 0, 1, -1) * (2 * steps + 1)).all()
+
+
 def test_rows_without_a_vector_have_zeros() -> None:
     made = some(2, 10)
     found = pa.table(

@@ -21,6 +21,9 @@ from blackboard_mcp.storage.lance.words import QUESTION_MARK, clean
 from cachetools import LRUCache
 
 _FETCHED = 500
+"""Changed documents that are read together."""
+_SHARE_FETCHED = 8
+"""With more of a board changed than this part of it, the whole is read."""
 _TURN = 20
 _NUMBERS = ("number", "part", "start", "seq", "thread", "length", "created_us")
 _TEXTS = ("type", "author", "owner", "tags")
@@ -256,25 +259,40 @@ def _renewed(table: Any, board: str, former: BoardImage | None, state: Any) -> B
     """Returns the image of the board's present rows, whose `state` is given."""
     import numpy as np
 
-    if former is None:
-        return _read(table, rows.on_board(board))
-    now = set(zip(*(state[name].to_pylist() for name in _STATE), strict=True))
-    before = set(zip(*(former.columns[name].tolist() for name in _STATE), strict=True))
-    changed = {number for number, _, _ in now ^ before}
-    if len(changed) > _FETCHED:
-        return _read(table, rows.on_board(board))
-    if not changed:
+    if not former:
+        return _read(table, [rows.on_board(board)])
+    changed = _changed(former, state)
+    if len(changed) > max(_FETCHED, len(former) // _SHARE_FETCHED):
+        return _read(table, [rows.on_board(board)])
+    if not len(changed):
         return former
-    kept = ~np.isin(former.columns["number"], list(changed))
-    return _joined(_only(former, kept), _read(table, rows.of_documents(board, changed)))
+    kept = ~np.isin(former.columns["number"], changed)
+    parts = [changed[at : at + _FETCHED].tolist() for at in range(0, len(changed), _FETCHED)]
+    return _joined(_only(former, kept), _read(table, [rows.of_documents(board, part) for part in parts]))
 
 
-def _read(table: Any, where: Any) -> BoardImage:
-    """Returns the image of the table's rows that a filter chooses."""
+def _changed(former: BoardImage, state: Any) -> Any:
+    """Returns the numbers of documents of which the image does not have exactly the rows of `state`: `(n,) int64`."""
+    import numpy as np
+
+    number, part, seq = (state[name].to_numpy() for name in _STATE)
+    had = [former.columns[name] for name in _STATE]
+    # The parts of a document follow each other, from 0.
+    at = np.minimum(np.searchsorted(had[0], number) + part, len(former) - 1)
+    same = np.all([own[at] == now for own, now in zip(had, (number, part, seq), strict=True)], axis=0)
+    left = np.ones(len(former), dtype=bool)
+    left[at[same]] = False
+    return np.union1d(number[~same], had[0][left])
+
+
+def _read(table: Any, wheres: Sequence[Any]) -> BoardImage:
+    """Returns the image of the table's rows that any of the filters chooses."""
+    import pyarrow as pa
+
     dimension = rows.dimension(table.schema)
-    meant = vectors.COLUMNS if dimension else ()
-    found = table.search().where(where).select([*_NUMBERS, *_TEXTS, "words", *meant]).to_arrow()
-    return _made(found, dimension)
+    columns = [*_NUMBERS, *_TEXTS, "words", *(vectors.COLUMNS if dimension else ())]
+    found = [table.search().where(where).select(columns).to_arrow() for where in wheres]
+    return _made(pa.concat_tables(found), dimension)
 
 
 def _made(found: Any, dimension: int) -> BoardImage:

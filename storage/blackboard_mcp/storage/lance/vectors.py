@@ -25,6 +25,11 @@ NOWHERE: Packed = (None, None)
 """What a row has in place of a zero vector, which has no direction."""
 
 
+def _bytes(dimension: int) -> int:
+    """Returns how many bytes the sizes of a vector take: three for each four numbers."""
+    return -(-dimension * SIZE_BITS // 8)
+
+
 def signs(vectors: Any) -> Any:
     """Returns the signs of `(n, dimension)` numbers: `(n, bytes) uint8`."""
     import numpy as np
@@ -36,10 +41,15 @@ def sizes(vectors: Any) -> Any:
     """Returns the sizes of `(n, dimension)` numbers: `(n, bytes) uint8`. The rows may not be zero."""
     import numpy as np
 
-    largest = np.abs(vectors).max(axis=1, keepdims=True)
-    steps = np.minimum(np.abs(vectors) / largest * (1 << SIZE_BITS), (1 << SIZE_BITS) - 1).astype(np.uint8)
-    bits = np.unpackbits(steps[..., None], axis=2)[..., 8 - SIZE_BITS :]
-    return np.packbits(bits.reshape(len(vectors), -1), axis=1)
+    sized = np.abs(vectors)
+    sized /= sized.max(axis=1, keepdims=True)
+    sized *= 1 << SIZE_BITS
+    count, dimension = vectors.shape
+    steps = np.zeros((count, -(-dimension // 4), 4), dtype=np.uint8)
+    steps.reshape(count, -1)[:, :dimension] = np.minimum(sized, (1 << SIZE_BITS) - 1)
+    one, two, three, four = np.moveaxis(steps, 2, 0)
+    together = np.stack([one << 2 | two >> 4, two << 4 | three >> 2, three << 6 | four], axis=2)
+    return together.reshape(count, -1)[:, : _bytes(dimension)]
 
 
 def packed(vectors: Any) -> list[Packed]:
@@ -53,9 +63,12 @@ def unpacked(signs: Any, sizes: Any, dimension: int) -> Any:
     """Returns the numbers that `signs` and `sizes` stand for: `(n, dimension) int8`, odd numbers of -127 to 127."""
     import numpy as np
 
-    bits = np.unpackbits(sizes, axis=1, count=dimension * SIZE_BITS).reshape(len(sizes), dimension, SIZE_BITS)
-    lower = np.zeros((len(sizes), dimension, 8 - SIZE_BITS), dtype=np.uint8)
-    steps = np.packbits(np.concatenate([lower, bits], axis=2), axis=2)[..., 0].view(np.int8)
+    count = len(sizes)
+    together = np.zeros((count, -(-dimension // 4), 3), dtype=np.uint8)
+    together.reshape(count, -1)[:, : _bytes(dimension)] = sizes
+    one, two, three = np.moveaxis(together, 2, 0)
+    four = [one >> 2, (one & 3) << 4 | two >> 4, (two & 15) << 2 | three >> 6, three & 63]
+    steps = np.stack(four, axis=2).reshape(count, -1)[:, :dimension].view(np.int8)
     steps *= 2
     steps += 1  # the middle of a step, doubled
     steps *= np.where(np.unpackbits(signs, axis=1, count=dimension), np.int8(1), np.int8(-1))
