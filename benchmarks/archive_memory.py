@@ -4,17 +4,22 @@
 
 Posts pieces of recorded sessions of 100 characters, twenty a call, to one board of an open installation that keeps its
 budget, so nearly all go to the archive and its index; after every 500 posts it searches once. Each row is 5,000 posts:
-the resident memory in MiB and the CPU of a post with its indexing, of the whole process. `--index-only` gives the same
-documents to the index alone, as the indexer does. Runs offline with the bundled model, on Linux.
+the resident memory in MiB, how much of it is not pages of files, and the CPU of a post with its indexing, of the whole
+process. The last rows are the process once all is indexed, after its rest, and after twenty searches and a rest.
+`--index-only` gives the same documents to the index alone, as the indexer does. The texts are read from a file, so that
+they take no memory. Runs offline with the bundled model, on Linux.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import multiprocessing
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -26,6 +31,7 @@ from blackboard_mcp.server.input.queries import archive_query
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+from blackboard_mcp.storage.lance.workers import REST_SECONDS
 from growth import pieces
 
 CHARACTERS = 100
@@ -36,10 +42,24 @@ BATCH = 200
 MAINTAINED = 32
 
 
-def resident() -> float:
-    """Returns the resident memory of this process in MiB."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def resident() -> str:
+    """Returns the resident memory of this process in MiB, and that without the pages of files."""
+    pages, shared = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3])
+    mebi = os.sysconf("SC_PAGE_SIZE") / 2**20
+    return f"{pages * mebi:6.0f} MiB ({(pages - shared) * mebi:4.0f})"
+
+
+def spool(logs: Path | None, count: int, file: Path) -> None:
+    """Writes texts to a file, a line for each,"""
+    with file.open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(piece) + "\n" for piece in islice(pieces(logs, CHARACTERS), count))
+
+
+def batches(file: Path, size: int) -> Iterator[list[tuple[str, str]]]:
+    """Yields the author and text of each line of a file, `size` at once."""
+    with file.open(encoding="utf-8") as lines:
+        while batch := [tuple(json.loads(line)) for line in islice(lines, size)]:
+            yield batch
 
 
 class Rows:
@@ -47,63 +67,76 @@ class Rows:
 
     def __init__(self) -> None:
         self._began = time.process_time()
-        print(f"{0:>7,}  {resident():6.0f} MiB", flush=True)
+        print(f"{0:>7,}  {resident()}", flush=True)
 
     def tell(self, count: int) -> None:
         """Prints a row; `count` is the number of items so far, a multiple of `TOLD`."""
         each = (time.process_time() - self._began) / TOLD
-        print(f"{count:>7,}  {resident():6.0f} MiB  {1e6 * each:6.0f} µs of CPU each", flush=True)
+        print(f"{count:>7,}  {resident()}  {1e6 * each:6.0f} µs of CPU each", flush=True)
         self._began = time.process_time()
 
 
-async def posted(folder: Path, texts: list[tuple[str, str]]) -> None:
+async def posted(folder: Path, file: Path) -> None:
     """Posts all texts to an installation, with searches in between."""
     async with installation(Settings(data=folder), eager_index=True) as open_:
+
+        async def search(text: str) -> None:
+            query, words = archive_query(
+                text=text[:60],
+                type=None,
+                tags=None,
+                author=None,
+                after=None,
+                before=None,
+                limit=10,
+                thread=None,
+                zone="archive",
+            )
+            await open_.blackboard.search("reader", None, query, words, restore=False)
+
         rows = Rows()
-        for start in range(0, len(texts), TOGETHER):
-            batch = texts[start : start + TOGETHER]
+        count = 0
+        for batch in batches(file, TOGETHER):
             fields = [PostFields(text=text, type="LOG") for _, text in batch]
-            await open_.blackboard.post(f"agent-{start % 8}", None, fields)
-            count = start + len(batch)
+            await open_.blackboard.post(f"agent-{count % 8}", None, fields)
+            count += len(batch)
             if count % SEARCHED == 0:
-                query, words = archive_query(
-                    text=batch[0][1][:60],
-                    type=None,
-                    tags=None,
-                    author=None,
-                    after=None,
-                    before=None,
-                    limit=10,
-                    thread=None,
-                    zone="archive",
-                )
-                await open_.blackboard.search("reader", None, query, words, restore=False)
+                await search(batch[0][1])
             if count % TOLD == 0:
                 rows.tell(count)
         await open_.archive.drain()
-        print(f"settled  {resident():6.0f} MiB")
+        print(f"indexed  {resident()}", flush=True)
+        await asyncio.sleep(REST_SECONDS + 2)
+        print(f"at rest  {resident()}", flush=True)
+        for batch in islice(batches(file, TOGETHER), 20):
+            await search(batch[0][1])
+        print(f"searched {resident()}", flush=True)
+        await asyncio.sleep(REST_SECONDS + 2)
+        print(f"at rest  {resident()}")
 
 
-async def indexed(folder: Path, texts: list[tuple[str, str]]) -> None:
+async def indexed(folder: Path, file: Path) -> None:
     """Gives all texts to an index, with searches in between."""
     index = LanceArchiveIndex(folder, EmbedderChoice("wordllama", "", "").load())
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = Rows()
-    for start in range(0, len(texts), BATCH):
-        batch = texts[start : start + BATCH]
+    count = 0
+    for turn, batch in enumerate(batches(file, BATCH), 1):
         await index.upsert(
             [
                 ArchiveDocument("bench", number, number, "LOG", author, number, (), at, text)
-                for number, (author, text) in enumerate(batch, start + 1)
+                for number, (author, text) in enumerate(batch, count + 1)
             ]
         )
-        if (start // BATCH + 1) % MAINTAINED == 0:
+        count += len(batch)
+        if turn % MAINTAINED == 0:
             await index.maintain()
-        count = start + len(batch)
         if count % 1_000 == 0:
             await index.search(ArchiveQuery("bench", batch[0][1][:60]))
         if count % TOLD == 0:
             rows.tell(count)
+    await asyncio.sleep(REST_SECONDS + 2)
+    print(f"at rest  {resident()}")
     await index.close()
 
 
@@ -113,10 +146,14 @@ def main() -> None:
     parser.add_argument("--posts", type=int, default=50_000, help="how many (default 50000)")
     parser.add_argument("--index-only", action="store_true", help="give them to the index alone")
     given = parser.parse_args()
-    texts = list(islice(pieces(given.logs, CHARACTERS), given.posts))
-    print(f"{len(texts):,} pieces")
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run((indexed if given.index_only else posted)(Path(folder), texts))
+        file = Path(folder, "texts")
+        other = multiprocessing.get_context("spawn").Process(
+            target=spool, args=(given.logs, given.posts, file)
+        )
+        other.start()
+        other.join()
+        asyncio.run((indexed if given.index_only else posted)(Path(folder, "data"), file))
 
 
 if __name__ == "__main__":

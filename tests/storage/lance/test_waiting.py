@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.archive import ArchiveIndex, ArchiveQuery
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, ArchiveQuery, Waiting
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.pending import search_archive
 from blackboard_mcp.storage.operations.reading import index_feed
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -67,3 +68,15 @@ async def test_where_more_text_waits_than_a_search_looks_at_it_leaves_the_search
     await at.gone(more)
     with pytest.raises(ArchiveUnavailable):
         await found(at, lexical, "filling")
+
+
+async def test_a_document_that_is_indexed_is_no_longer_kept_as_waiting(
+    index: LanceArchiveIndex, document: Callable[..., ArchiveDocument]
+) -> None:
+    documents = tuple(document(n, f"valve number {n} leaks") for n in range(1, 4))
+    answer = await index.search(ArchiveQuery("main", "valve number 2"), Waiting(documents))
+    assert answer.hits[0].number == 2
+    kept = index._waiting
+    assert len(kept._vectors) == len(kept._cuts) == 3
+    await index.upsert(documents[:2])
+    assert [key[1] for cache in (kept._vectors, kept._cuts) for key in cache] == [3, 3]

@@ -100,3 +100,21 @@ async def test_what_a_model_elsewhere_takes_is_not_counted(
     assert [hit.number for hit in found.hits] == [1]
     assert (model.asked, model.working) == (1, [0])
     assert (meter.seconds, meter.working) == (0, 0)
+
+
+async def test_the_threads_rest_once_after_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "REST_SECONDS", 0)
+    rested: asyncio.Queue[None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def rest() -> None:
+        loop.call_soon_threadsafe(rested.put_nowait, None)
+
+    workers = Workers(rest)
+    try:
+        for _ in range(2):
+            await asyncio.gather(*(workers.run(lambda: None) for _ in range(5)))
+            await asyncio.wait_for(rested.get(), 10)
+    finally:
+        await workers.close()
+    assert rested.empty()

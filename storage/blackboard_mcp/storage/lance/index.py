@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance import holding, rows, upkeep, vectors
-from blackboard_mcp.storage.lance.allocator import bound_allocator
+from blackboard_mcp.storage.lance.allocator import bound_allocator, give_back
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.dates import months
 from blackboard_mcp.storage.lance.engines import EngineReach
@@ -123,7 +123,7 @@ class LanceArchiveIndex:
         self._counts = BoardCounts()
         self._images = Images()
         self._waiting = WaitingTexts()
-        self._workers = Workers()
+        self._workers = Workers(give_back)
 
     async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
         if documents:
@@ -280,6 +280,7 @@ class LanceArchiveIndex:
                 self._store(batch)
                 batch, count = [], 0
         self._store(batch)
+        self._waiting.forget(documents)
 
     def _store(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> None:
         if not batch:

@@ -68,6 +68,13 @@ class WaitingTexts:
         self._vectors: LRUCache[Key, Any] = LRUCache(_REMEMBERED)
         self._cuts: LRUCache[Key, list[tuple[int, str]]] = LRUCache(_REMEMBERED)
 
+    def forget(self, documents: Sequence[ArchiveDocument]) -> None:
+        """Forgets documents that wait no more."""
+        with self._lock:
+            for key in map(_key, documents):
+                self._vectors.pop(key, None)
+                self._cuts.pop(key, None)
+
     def cuts(self, documents: Sequence[ArchiveDocument]) -> dict[int, Cut]:
         """Returns the windows of documents by number, for as many of the first documents as a search splits."""
         made: dict[int, Cut] = {}

@@ -15,13 +15,20 @@ from blackboard_mcp.protocols.metering import METER
 
 T = TypeVar("T")
 
+REST_SECONDS = 10.0
+
 
 class Workers:
-    """A few threads, started at the first call. Errors of the driver leave them as `ArchiveUnavailable`."""
+    """A few threads, started at the first call. Errors of the driver leave them as `ArchiveUnavailable`.
 
-    def __init__(self) -> None:
+    `REST_SECONDS` after a call they call `rest` once, if it is given, and then only after another call.
+    """
+
+    def __init__(self, rest: Callable[[], None] | None = None) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
+        self._rest = rest
+        self._resting: asyncio.TimerHandle | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
         """Returns the result of `work`, which runs in a thread.
@@ -31,10 +38,15 @@ class Workers:
         self.check_open()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
-        context = copy_context()
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: context.run(_counted, work)
-        )
+        context, loop = copy_context(), asyncio.get_running_loop()
+        if self._rest is not None and self._resting is None:
+            self._resting = loop.call_later(REST_SECONDS, self._begin_rest, self._rest)
+        return await loop.run_in_executor(self._threads, lambda: context.run(_counted, work))
+
+    def _begin_rest(self, rest: Callable[[], None]) -> None:
+        self._resting = None
+        if self._threads is not None:
+            self._threads.submit(rest)
 
     def check_open(self) -> None:
         """Refuses work once the index is closed; the process that opens it next does what remains.
@@ -48,6 +60,8 @@ class Workers:
     def refuse(self) -> None:
         """Refuses work from now on; calls under way continue."""
         self._closed = True
+        if self._resting is not None:
+            self._resting.cancel()
 
     async def close(self) -> None:
         """Refuses work from now on, and waits for calls under way. It may be called twice."""
