@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sample_board
 from blackboard_mcp.server.access.needs import NOTHING
+from blackboard_mcp.server.http.connections import BoundedProtocol
 
 
 class Tasks:
@@ -96,3 +97,50 @@ def test_a_tool_that_may_wait_is_not_quick() -> None:
     with pytest.raises(ValueError, match="may wait"):
         sample.server.tools.add(waiting, name="waiting", description="Wait.", needs=NOTHING, quick=True)
     assert sample.server.tools.find("waiting") is None
+
+
+class Recorded:
+    """A transport that notes every write."""
+
+    def __init__(self, transport: asyncio.Transport, writes: list[bytes]) -> None:
+        self._transport = transport
+        self._writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if data:
+            self._writes.append(bytes(data))
+        self._transport.write(data)
+
+
+async def test_an_answer_of_known_length_is_one_write_and_the_head_of_a_stream_comes_at_once(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[bytes] = []
+    connected = BoundedProtocol.connection_made
+
+    def recorded(self: BoundedProtocol, transport: asyncio.Transport) -> None:
+        connected(self, transport)
+        self.transport = Recorded(transport, writes)  # type: ignore[assignment]
+
+    monkeypatch.setattr(BoundedProtocol, "connection_made", recorded)
+    async with serving() as served:
+        with_quick(served.sample)
+        wire = await served.wire()
+        for _ in range(2):
+            await wire.send(served.modern("tools/call", "quick_post", arguments={"text": "a"}))
+            reply = await wire.reply()
+            assert reply.document["result"]["content"][0]["text"] == "alice by http: a"
+            (write,) = writes
+            assert write.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert write.endswith(b"\r\n\r\n" + reply.body)
+            writes.clear()
+        await wire.send(served.request("/healthz", "HEAD"))
+        assert (await wire.head()).headers["content-length"] == "15"
+        writes.clear()
+        listening = await served.wire()
+        await listening.send(served.modern("subscriptions/listen", notifications={"toolsListChanged": True}))
+        assert (await listening.head()).status == 200
+        assert writes[0].endswith(b"\r\n\r\n")

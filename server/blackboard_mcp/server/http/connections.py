@@ -62,7 +62,23 @@ class _Framed(h11.Connection):
     h11 follows Transfer-Encoding if Content-Length stands beside it. A proxy in front that follows
     Content-Length would take the following bytes for part of the same request, and let a second request
     through under the name of the first (RFC 9112, 6.1 and 11.2).
+
+    The head of an answer whose length it tells leaves with the first part of the body: sending is what a small call
+    costs most. Streams tell no length, and their heads leave at once.
     """
+
+    _head = b""
+
+    def send(self, event: h11.Event) -> bytes | None:
+        """Returns the bytes to write for an event; those of a head come with what follows it."""
+        output = super().send(event)
+        if output is None:
+            return None
+        if type(event) is h11.Response and any(name == b"content-length" for name, _ in event.headers):
+            self._head = output
+            return b""
+        head, self._head = self._head, b""
+        return head + output if head else output
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """Returns h11's next event, but refuses ambiguous requests.
