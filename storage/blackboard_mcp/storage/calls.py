@@ -17,6 +17,7 @@ from .operation import Write
 from .operations.access import members
 from .operations.ledger.rows import Steps, T, micros
 from .operations.reading.item_states import KeptRows
+from .operations.reading.snapshots import KeptEvents
 
 P = ParamSpec("P")
 
@@ -36,6 +37,7 @@ class StoreCalls:
         self._judge = judge
         self._judged_boards = frozenset(boards)
         self._kept_rows: KeptRows = {}
+        self._kept_events: KeptEvents = {}
 
     def _now(self) -> int:
         """Returns the present time in microseconds since 1970."""

@@ -303,7 +303,9 @@ class SqlBoardStore(DebateMethods):
     ) -> Snapshot:
         """Returns everything that the agent's view is rendered from, all as of one moment."""
         return await self.engine.read(
-            lambda: snapshots.snapshot(board, agent, look=look, most=most, kept=self._kept_rows)
+            lambda: snapshots.snapshot(
+                board, agent, look=look, most=most, kept=self._kept_rows, kept_events=self._kept_events
+            )
         )
 
     # Debates and standing watches

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
+from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.store import BoardStore
@@ -25,11 +26,12 @@ from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.blackboard import KEPT_SECONDS, Blackboard
 from blackboard_mcp.server.usecases.kept_views import KeptViews
 from blackboard_mcp.server.views import View
-from blackboard_mcp.storage.operations.reading import item_states
+from blackboard_mcp.storage.operations.reading import item_states, snapshots
 from blackboard_mcp.storage.operations.reading.item_states import KeptRow
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.kit.filling import filled
+from blackboard_mcp.storage.testing.kit.forgetting import ALL, archived
 
 READERS = ("alice", "bob", "carol", "erin")
 BUDGETS = (1_500, 400)
@@ -80,8 +82,10 @@ class Compared:
                     KeptViews(self.blackboard.store, 0),
                 )
                 rows, store._kept_rows = store._kept_rows, {}
+                events, store._kept_events = store._kept_events, {}
                 fresh = await _view(self.blackboard, agent, budget)
                 self.blackboard._kept_views, store._kept_rows = views, rows
+                store._kept_events = events
                 if fresh is None or got != fresh:
                     raise Stale(f"{name}: {agent}, {budget}:\n{got}\n{fresh}")
 
@@ -90,6 +94,12 @@ async def _view(blackboard: Blackboard, agent: str, budget: int) -> tuple[View, 
     with contextlib.suppress(UnknownReference):
         return await blackboard.view(agent, None, budget, reserve=20)
     return None
+
+
+@pytest.fixture(autouse=True)
+def any_news_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few news are read whole, without asking first whether they are kept."""
+    monkeypatch.setattr(snapshots, "_FEW_NEWS", 0)
 
 
 @pytest.fixture
@@ -295,3 +305,49 @@ async def test_kept_rows_tell_nobody_what_it_may_not_see_and_take_bounded_room(
     await store.snapshot("main", "alice", most=5)
     await store.snapshot("main", "bob", most=5)
     assert len(store._kept_rows) <= 10
+
+
+class BySeq(dict[tuple[int | str, ...], Event]):
+    """Events that are kept by board and sequence alone."""
+
+    def get(self, key: tuple[int | str, ...], default: Any = None) -> Any:
+        return super().get(key[:2], default)
+
+    def __setitem__(self, key: tuple[int | str, ...], event: Event) -> None:
+        super().__setitem__(key[:2], event)
+
+
+@pytest.mark.parametrize("kept", [dict, BySeq])
+async def test_kept_events_say_what_is_left_of_them_after_forgetting(
+    compared: Compared, clock: HandClock, kept: type[dict[tuple[int | str, ...], Event]]
+) -> None:
+    store = compared.handles[0]
+    store._kept_events = kept()
+    at = Table(store)
+    await at.post("bob", "here I am")
+    seen = await at.seq()
+    gone = await archived(at, "alice", "a secret word", tags=["tagged"])
+    clock.advance(31 * 86_400)
+
+    async def tags() -> list[tuple[str, ...]]:
+        news = (await store.snapshot(at.board, "bob", look=seen)).news.events
+        return [event.tags for event in news if event.event is EventType.ITEM_POSTED]
+
+    for _ in range(2):
+        assert await tags() == [("tagged",)]
+    assert await compared.handles[1].forget(at.board, [gone.number], ALL) == (gone.id,)
+    assert await tags() == ([("tagged",)] if kept is BySeq else [()])
+
+
+async def test_kept_events_take_bounded_room(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, store = compared.blackboard, compared.handles[0]
+    monkeypatch.setattr(snapshots, "_KEPT_EVENTS", 10)
+    await board.post("alice", None, [PostFields(text="the first")])
+    for n in range(30):
+        await board.post("alice", None, [PostFields(text=f"note {n}")])
+        assert len((await store.snapshot("main", "bob", look=1)).news.events) == n + 2
+        assert len(store._kept_events) <= 10 + 2 + n
+    assert len(store._kept_events) > 10
+    await board.post("alice", None, [PostFields(text="the last")])
+    await store.snapshot("main", "bob", look=30)
+    assert len(store._kept_events) <= 10

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.ledger.rows import sql
+from blackboard_mcp.storage.operations.reading import snapshots
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.sqlite.packing import PACKED, fetched
 from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import HandClock, Table
 from blackboard_mcp.storage.testing.walk.machine import walk
 from blackboard_mcp.storage.testing.walk.walks import stride
 
@@ -35,9 +38,23 @@ def test_they_are_the_same_rows_in_the_same_order_with_the_same_types(
         return await open_memory_store(clock=clock)
 
     monkeypatch.setattr(group, "fetched", compared)
+    monkeypatch.setattr(snapshots, "_FEW_NEWS", 0)
     walked = walk(opened, stride(4), seeds=(13,))
     if walked.error is not None:
         raise walked.error
+    asyncio.run(_told_twice(opened))
     assert {name for name, rows in most.items() if rows < 2} <= {"events_whole", "news"}, (
         most
     )  # rows like those of events_after
+
+
+async def _told_twice(opened: Callable[[Clock], Awaitable[SqlBoardStore]]) -> None:
+    """Lets a reader be told of three items that were posted since its last look, twice."""
+    clock = HandClock()
+    store = await opened(clock)
+    at = Table(store)
+    for n in range(3):
+        await at.post("alice", f"text {n}")
+    for _ in range(2):
+        assert len((await store.snapshot(at.board, "bob", look=1)).news.events) == 3
+    await store.close()

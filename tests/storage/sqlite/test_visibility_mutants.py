@@ -125,6 +125,17 @@ async def newest_archived(at: Table, patch: pytest.MonkeyPatch) -> None:
     assert (archived.tags, archived.starts) == (("a",), ("shown", "shown"))
 
 
+async def news_stamps(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """A reader who may see the event had it kept."""
+    patch.setattr(snapshots, "_FEW_NEWS", 0)
+    await at.post("eve", "here I am")
+    look = await at.seq()
+    await keep(at, "hidden")
+    shown = await at.post("alice", "shown")
+    assert len((await at.store.snapshot(at.board, "bob", look=look)).news.events) == 2
+    assert [event.item for event in (await view(at, look)).news.events] == [shown.id]
+
+
 async def news(at: Table, patch: pytest.MonkeyPatch) -> None:
     await at.post("eve", "here I am")
     look = await at.seq()
@@ -567,6 +578,7 @@ CHECKS: dict[Check, str] = {
     ),
     newest_archived: "newest_archived newest_archived:2",
     news: "news",
+    news_stamps: "news_stamps",
     panels: "panel_items panel_version",
     pressure: "pressure_causes pressure_owing pressure_law pressure_important",
     query: "items.py/item.owner items.py/t.owner",
@@ -594,6 +606,7 @@ AGAIN: dict[str, set[str]] = {
     "the log of an item that was found for the agent: its events bear the item's mark": {
         *("amendments_of_item", "last_event_of_items"),
     },
+    "events that `news_stamps` found for the agent": {"news_at"},
     "the agent's own item, with the mark that it would write with now and so sees": {"said_before"},
     "what everybody sees claims only of what everybody sees": {"claims_of"},
     "whether an item that is listed is unfinished for all: a view shows only items that its agent sees": {

@@ -69,7 +69,7 @@ class _Framed(h11.Connection):
 
     _head = b""
 
-    def send(self, event: h11.Event) -> bytes | None:
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
         """Returns the bytes to write for an event; those of a head come with what follows it."""
         output = super().send(event)
         if output is None:

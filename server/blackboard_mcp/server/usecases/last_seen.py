@@ -108,8 +108,8 @@ class Looks:
             if event.event not in _WRITTEN and event.number in named
         ]
         told += view.told
-        left = self.told(board.id, agent, board.seq, attention, texts)
-        return self.delivered(board.id, agent, board.seq, left, told)
+        shown = {at for at, number in attention.fresh if number in texts}
+        return self._saw(board.id, agent, board.seq, attention, shown.union(told))
 
     def streamed(
         self, board: str, agent: str, events: Iterable[int], after: int, upto: int, condition: EventFilter
@@ -122,8 +122,7 @@ class Looks:
     def _saw(self, board: str, agent: str, seq: int, attention: Attention, shown: set[int]) -> Attention:
         left = replace(attention, fresh=tuple(one for one in attention.fresh if one[0] not in shown))
         # No list is needed before the first unseen event: everything there was shown, or is news to nobody.
-        now = Look(left.settled, (), [seq] if left.fresh else ())
-        look = self.of(board, agent).joined(Look(0, shown)).joined(now)
+        look = self.of(board, agent).joined(Look(left.settled, shown, [seq] if left.fresh else ()))
         self._keep(board, agent, look)
         return left
 

@@ -48,8 +48,7 @@ _UNTELLING = frozenset(_COMMON.split())
 
 def law_items(standing: Standing) -> list[Item]:
     """Returns active constraints, then open hot issues, each by number."""
-    listed = (item for item in standing.items.values() if standing.is_law(item))
-    return sorted(listed, key=lambda item: (LAW.index(item.type), item.number))
+    return sorted(standing.law, key=lambda item: (LAW.index(item.type), item.number))
 
 
 def beginning(standing: Standing) -> list[str]:

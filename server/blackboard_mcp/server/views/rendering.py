@@ -191,7 +191,7 @@ class Renderer:
         return min(int(tokens * _NOTES_SHARE), sum(line.item.tokens + 20 for line in notes))
 
     def _for_held(self, free: int) -> int:
-        held = sum(item.number in self._standing.snapshot.protected for item in self._standing.items.values())
+        held = len(self._standing.items.keys() & self._standing.snapshot.protected.keys())
         return min(int(free * _HELD_SHARE), self._count(_HELD) + _ID * held) if held else 0
 
     def _place_held(self, free: int) -> int:

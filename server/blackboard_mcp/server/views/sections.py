@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
+from operator import attrgetter
 
 from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
@@ -13,7 +15,7 @@ from ..text.lines import clip, fate, favour, in_quotes, relative_age, solved, su
 from .budget import Line, Section
 from .cuts import SENTENCE
 from .duties import Duties, debate_lines
-from .lines import circumstances, identity, listed, name
+from .lines import circumstances, identity, listed, more, name
 from .standing import Standing
 
 _ENDED = {
@@ -31,6 +33,8 @@ _NAMED = 3
 _REPLACING = frozenset({EdgeKind.SUPERSEDES})
 _WORK = (ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN)
 _VERSIONS = " (@2: its second version)"
+_NUMBER = attrgetter("number")
+_Typed = defaultdict[ItemType, list[Item]]
 
 
 class Sections:
@@ -41,42 +45,49 @@ class Sections:
 
     def __init__(self, standing: Standing, tokenizer: Tokenizer, *, responds: bool) -> None:
         self._standing = standing
-        self._told = {item.number for item in standing.items.values() if standing.is_law(item)}
+        self._told = {item.number for item in standing.law}
         self._folded = self._successions()
         duties = self._take(Duties(standing, tokenizer, responds=responds).lines())
         shown, order = debate_lines(standing, self._told)
         self._take(shown)
-        live = [
-            item
-            for item in standing.items.values()
-            if item.number not in self._told and item.zone is Zone.WORKING and not standing.done(item)
+        public: _Typed = defaultdict(list)
+        gone: _Typed = defaultdict(list)
+        notes: list[Item] = []
+        for item in standing.items.values():
+            if item.number in standing.clauses:
+                continue
+            if item.visibility is not Visibility.BOARD:
+                if item.zone is Zone.WORKING:
+                    notes.append(item)
+            elif item.zone is Zone.WORKING:
+                public[item.type].append(item)
+            elif item.zone is Zone.ARCHIVE:
+                gone[item.type].append(item)
+        open_ = [
+            standing.ranked(self._of(items, ItemType.QUESTION, ItemType.PROBLEM)) for items in (public, gone)
         ]
-        public = [item for item in live if item.visibility is Visibility.BOARD]
-        left = [item for item in standing.items.values() if item.zone is Zone.ARCHIVE]
-        gone = [item for item in left if item.visibility is Visibility.BOARD and not standing.done(item)]
-        open_ = [standing.ranked(self._of(items, "QUESTION", "PROBLEM")) for items in (public, gone)]
         asked = self._take(self._line(item, self._open(item)) for items in open_ for item in items)
-        work = self._of(public, *map(str, _WORK))
+        work = self._of(public, *_WORK)
         settled = self._take(self._settled({item.number for item in work}))
-        work_gone = self._of(gone, *map(str, _WORK))
-        guesses_gone = self._of(gone, "HYPOTHESIS")
+        work_gone = self._of(gone, *_WORK)
+        guesses_gone = self._of(gone, ItemType.HYPOTHESIS)
         self.listed = [
             Section("waits for you:", duties, 0.45, 0.60, urgent=True),
             Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
             Section("open debates:", shown, 0.20, 0.30, order, urgent=True),
             Section("settled:", settled, 0.04, 0.08),
             self._section("decisions, answers, plans", work, 0.22, 0.36, work_gone),
-            self._section("summaries", self._of(public, "SUMMARY"), 0.05, 0.15),
-            self._section("hypotheses", self._of(public, "HYPOTHESIS"), 0.06, 0.20, guesses_gone),
-            self._section("facts, results", self._of(public, "FACT", "RESULT"), 0.10, 0.50),
-            self._section("replies, critiques", self._of(public, "REPLY", "CRITIQUE"), 0.03, 0.15),
-            self._section("logs", self._of(public, "LOG"), 0.02, 0.10),
+            self._section("summaries", self._of(public, ItemType.SUMMARY), 0.05, 0.15),
+            self._section("hypotheses", self._of(public, ItemType.HYPOTHESIS), 0.06, 0.20, guesses_gone),
+            self._section("facts, results", self._of(public, ItemType.FACT, ItemType.RESULT), 0.10, 0.50),
+            self._section(
+                "replies, critiques", self._of(public, ItemType.REPLY, ItemType.CRITIQUE), 0.03, 0.15
+            ),
+            self._section("logs", self._of(public, ItemType.LOG), 0.02, 0.10),
         ]
         duties_, asking, debates, settled_, works, *rest = self.listed
         self.weighed = [duties_, asking, debates, works, settled_, *rest]
-        notes = [
-            item for item in live if item.visibility is not Visibility.BOARD and item.number not in self._told
-        ]
+        notes = [item for item in notes if item.number not in self._told]
         seen_by = {item.visibility for item in notes}
         heading = "your private notes" if seen_by <= {Visibility.PRIVATE} else "your private and team notes"
         if Visibility.READERS in seen_by:
@@ -93,8 +104,8 @@ class Sections:
             self._told |= {line.item.number, *(item.number for item in line.folded)}
         return taken
 
-    def _of(self, items: Iterable[Item], *types: str) -> list[Item]:
-        return [item for item in items if item.type in types and item.number not in self._told]
+    def _of(self, items: _Typed, *types: ItemType) -> list[Item]:
+        return [item for type_ in types for item in items.get(type_, ()) if item.number not in self._told]
 
     def _section(
         self, heading: str, items: Iterable[Item], floor: float, ceiling: float, gone: Iterable[Item] = ()
@@ -106,7 +117,7 @@ class Sections:
 
     def have_newer(self, items: Iterable[Item], shown: Collection[int]) -> bool:
         """Tells whether for each of these reports a newer one alike is among the numbers `shown`."""
-        newest: dict[tuple[str, str], int] = {}
+        newest: dict[int, int] = {}
         for number in shown:
             if (item := self._standing.items.get(number)) is not None:
                 pattern = self._standing.pattern(item)
@@ -142,8 +153,8 @@ class Sections:
     ) -> str:
         standing = self._standing
         lead = identity(item, standing.now, standing.agent) + said
-        more = circumstances(item, without=_REPLACING)
-        lead += f",{more}" if said and more else more
+        beside = circumstances(item, without=_REPLACING)
+        lead += f",{beside}" if said and beside else beside
         if item.type is ItemType.CRITIQUE and (answer := standing.answer(item)):
             lead += f", {answer}"
         superseded = [
@@ -164,7 +175,7 @@ class Sections:
         against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
         if against:
             lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
-        older = listed([i.id for i in alike], " ", _NAMED)
+        older = " ".join(i.id for i in alike[:_NAMED]) + more(alike, _NAMED)
         if newer is not None:
             lead += f", older than {newer.id}{f' (before it {older})' if older else ''}"
         elif many > 1:
@@ -176,22 +187,26 @@ class Sections:
         """Yields a line for each item by rank. Reports of one author that differ only in figures share the
         newest one's line; a line also names the newest such report of anybody, or says of how many it is that.
         """
-        groups: dict[tuple[object, ...], list[Item]] = {}
-        newest: dict[tuple[object, ...], Item] = {}
-        counts: dict[tuple[object, ...], int] = {}
+        groups: dict[tuple[str, int, int], list[Item]] = {}
+        newest: dict[int, Item] = {}
+        counts: dict[int, int] = {}
         for item in self._standing.ranked(items):
             single = item.type not in _ALIKE or item.key is not None or item.opponents
-            pattern: tuple[object, ...] = (item.number,) if single else tuple(self._standing.pattern(item))
-            groups.setdefault((item.author, item.importance, *pattern), []).append(item)
+            pattern = -item.number if single else self._standing.pattern(item)
+            group = item.author, item.importance, pattern
+            if group in groups:
+                groups[group].append(item)
+            else:
+                groups[group] = [item]
+            before = newest.get(pattern)
             counts[pattern] = counts.get(pattern, 0) + 1
-            if item.number >= newest.get(pattern, item).number:
+            if before is None or item.number > before.number:
                 newest[pattern] = item
-        for (_, _, *pattern_of), alike in groups.items():
-            alike.sort(key=lambda item: -item.number)
-            last = newest[tuple(pattern_of)]
+        for (_, _, pattern), alike in groups.items():
+            alike.sort(key=_NUMBER, reverse=True)
+            last = newest[pattern]
             newer = last if last.number > alike[0].number else None
-            many = counts[tuple(pattern_of)]
-            yield self._line(alike[0], alike=tuple(alike[1:]), newer=newer, many=many)
+            yield self._line(alike[0], alike=tuple(alike[1:]), newer=newer, many=counts[pattern])
 
     def _open(self, item: Item) -> str:
         """Returns whom a question asks, the newest answer to a question or problem, and the decision on a problem."""
@@ -244,8 +259,8 @@ class Sections:
         elif debate.state in _ENDED:
             return f"{outcome}, {_ENDED[debate.state]} {age}"
         else:
-            more = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
-            how = f"decided by {by}{more}"
+            other = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
+            how = f"decided by {by}{other}"
         plain = f"{Status.WITHDRAWN} by its author"
         why = f" ({in_quotes(clip(debate.grounds, _REASON))})" if debate.grounds not in ("", plain) else ""
         there = self._standing.items
@@ -276,9 +291,9 @@ class Sections:
         """
         standing = self._standing
         rest = [
-            (item, clause)
+            (item, standing.clauses[item.number])
             for item in standing.items.values()
-            if item.number not in self._told and item.zone is Zone.WORKING and (clause := standing.done(item))
+            if item.number in standing.clauses and item.number not in self._told and item.zone is Zone.WORKING
         ]
         return [(item, f"{item.id} {clause}") for item, clause in sorted(rest, key=lambda pair: -pair[0].seq)]
 

@@ -25,6 +25,7 @@ _ALIKE = 160
 """Characters at the start of reports that are compared to tell whether they are of the same kind."""
 
 _POSTED = attrgetter("created_at", "number")
+_ACTIVE, _QUESTION = Status.ACTIVE, ItemType.QUESTION
 
 
 @lru_cache(maxsize=4_096)
@@ -59,7 +60,17 @@ class Standing:
             for edge in decision.edges
             if edge.kind in ABOUT_PROBLEM
         }
-        self._patterns: dict[int, tuple[str, str]] = {}
+        self._patterns: dict[int, int] = {}
+        self._alike: dict[tuple[str, str], int] = {}
+        self.clauses: dict[int, str] = {
+            item.number: clause
+            for item in self.items.values()
+            if item.status is not _ACTIVE or item.type is _QUESTION or item.number in snapshot.replaced
+            if (clause := self.done(item))
+        }
+        """What `done` says of those items that no longer stand, by number."""
+        self.law = [item for item in self.items.values() if item.type in LAW and self.is_law(item)]
+        """Active constraints and open hot issues, by number."""
         self._resting = Counter(
             edge.target
             for item in snapshot.items
@@ -128,23 +139,29 @@ class Standing:
         is unread. An item that repeats one before it weighs less.
         """
         listed = sorted(items, key=_POSTED, reverse=True)
-        seen: dict[tuple[str, str], int] = {}
+        if len(listed) < 2:
+            return listed
+        seen: dict[int, int] = {}
         weights: dict[int, int] = {}
         for item in listed:
             likeness = self.pattern(item)
             before = seen.get(likeness, 0)
-            weights[item.number] = self._weight(item) - 3 * min(before, _MOST_COUNTED)
+            weights[item.number] = 3 * min(before, _MOST_COUNTED) - self._weight(item)
             seen[likeness] = before + 1
-        return sorted(listed, key=lambda i: -weights[i.number])
+        return sorted(listed, key=lambda item: weights[item.number])
 
-    def pattern(self, item: Item) -> tuple[str, str]:
-        """Returns type and start of an item's text without figures, which reports of the same kind share."""
+    def pattern(self, item: Item) -> int:
+        """Returns a number that items share whose type and start of text, without figures, are the same."""
         found = self._patterns.get(item.number)
         if found is None:
-            found = self._patterns[item.number] = item.type, _without_figures(item.text[:_ALIKE])
+            likeness = item.type, _without_figures(item.text[:_ALIKE])
+            found = self._patterns[item.number] = self._alike.setdefault(likeness, len(self._alike))
         return found
 
     def _weight(self, item: Item) -> int:
-        standing = len(item.supporters) - 2 * len(item.opponents)
-        weight = 2 * item.importance + min(self._resting.get(item.number, 0), _MOST_COUNTED)
-        return weight + max(-4, min(standing, _MOST_COUNTED)) + self.unread(item)
+        weight = 2 * item.importance + self.unread(item)
+        if resting := self._resting.get(item.number):
+            weight += min(resting, _MOST_COUNTED)
+        if item.supporters or item.opponents:
+            weight += max(-4, min(len(item.supporters) - 2 * len(item.opponents), _MOST_COUNTED))
+        return weight

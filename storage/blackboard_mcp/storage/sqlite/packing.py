@@ -21,6 +21,8 @@ PACKED: Final = (
     "events_whole",
     "item_stamps",
     "news",
+    "news_at",
+    "news_stamps",
     "newest_archived",
     "top",
     "unseen",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -140,10 +141,17 @@ Whoever may not see an item is not told its columns, and so does not find its ro
 """
 
 
-def load_kept(no: int, wanted: Iterable[int], agent: str, kept: KeptRows) -> Steps[dict[int, ItemRow]]:
-    """Returns the same as `load`, but reads only rows that are not kept as they are now, and keeps them."""
+def load_kept(
+    no: int, wanted: Iterable[int], agent: str, kept: KeptRows, told: Sequence[tuple[Any, ...]] = ()
+) -> Steps[dict[int, ItemRow]]:
+    """Returns the same as `load`, but reads only rows that are not kept as they are now, and keeps them.
+
+    `told` are rows of `item_stamps` that the transaction already read for the agent, of whatever items.
+    """
     asked = set(wanted)
-    stamps = (yield sql("item_stamps"), (no, numbers(asked), agent)) if asked else []
+    stamps = [stamp for stamp in told if stamp[0] in asked]
+    if rest := asked.difference([stamp[0] for stamp in stamps]):
+        stamps += yield sql("item_stamps"), (no, numbers(rest), agent)
     found: dict[int, ItemRow | None] = {stamp[0]: kept.get((no, *stamp)) for stamp in stamps}
     check_index(found, stamps, asked)
     if missing := [stamp for stamp in stamps if found[stamp[0]] is None]:

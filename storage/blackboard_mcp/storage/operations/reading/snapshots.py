@@ -12,9 +12,10 @@ from collections.abc import Collection, Sequence
 
 from blackboard_mcp.protocols.answers import SNAPSHOT_ITEMS, Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
-from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Zone, item_id
 
+from ...operation import Rows
 from ..agenda.workload import workload
 from ..debates import views
 from ..items.panels import counted
@@ -27,6 +28,10 @@ from .item_states import KeptRows, load_kept, values
 
 MOST_REQUESTS = 3
 MOST_NEWS = 400
+_FEW_NEWS = 30
+"""Most events of a board since a look that are read whole, without asking first whether they are kept."""
+_KEPT_EVENTS = 4_096
+"""Events that are kept before all of them are dropped."""
 _OF_TYPE = 2 / 15
 """The part of a snapshot's items that open work of one type may take before the most important items do."""
 _ENDED = 12
@@ -50,11 +55,17 @@ _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
 def snapshot(
-    board: str, agent: str, *, look: int = 0, most: int = SNAPSHOT_ITEMS, kept: KeptRows
+    board: str,
+    agent: str,
+    *,
+    look: int = 0,
+    most: int = SNAPSHOT_ITEMS,
+    kept: KeptRows,
+    kept_events: KeptEvents,
 ) -> Steps[Snapshot]:
     """Returns everything that the agent's view is rendered from, all as of one moment.
 
-    `kept` are rows that this store read before.
+    `kept` are rows that this store read before, and `kept_events` events.
     """
     row = yield from get_board(board)
     no = row.no
@@ -76,10 +87,11 @@ def snapshot(
     wanted.update(dict.fromkeys(debate.root for debate in debates[current:]))
     asked = yield from summarising.standing(row, MOST_REQUESTS)
     wanted.update(dict.fromkeys(min(request.seen) for request in asked))
-    wanted.update(dict.fromkeys((yield from _most_important(no, agent, most))))
+    chosen, stamps = yield from _most_important(no, agent, most)
+    wanted.update(dict.fromkeys(chosen))
     live, live_tokens, archived, unfinished = yield from _figures(no, agent)
     wanted.update(dict.fromkeys(unfinished))
-    found = yield from load_kept(no, wanted, agent, kept)
+    found = yield from load_kept(no, wanted, agent, kept, stamps)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent, kinds)
     items += yield from _replaced(row, agent, items, kinds)
     held = yield from guard_index.protections(no, found, most=0, kinds=kinds)
@@ -109,7 +121,7 @@ def snapshot(
         tokens=live_tokens,
         here=tuple((r[0], instant(r[1])) for r in last),
         roles=roles,
-        news=(yield from _news(no, agent, known)),
+        news=(yield from _news(no, agent, known, row.seq - known, kept_events)),
         types=live,
         asked=asked_of,
         answered=(yield from _sources("answers_to", no, asking if kinds.edges else (), agent)),
@@ -122,17 +134,21 @@ def snapshot(
     )
 
 
-def _most_important(no: int, agent: str, most: int) -> Steps[list[int]]:
-    """Returns numbers of items in working memory: some of each kind of open work, then the most important."""
+def _most_important(no: int, agent: str, most: int) -> Steps[tuple[list[int], Rows]]:
+    """Returns numbers of items in working memory: some of each kind of open work, then the most important.
+
+    Also returns the rows of `item_stamps` of the most important items.
+    """
     chosen: dict[int, None] = {}
     for type_ in _OPEN_WORK:
         rows = yield sql("top_of_type"), (no, agent, str(type_), int(most * _OF_TYPE))
         chosen.update(dict.fromkeys(r[0] for r in rows))
-    for (number,) in (yield sql("top"), (no, agent, most)):
+    stamps = yield sql("top"), (no, agent, most)
+    for number, *_ in stamps:
         if len(chosen) >= most:
             break
         chosen[number] = None
-    return list(chosen)
+    return list(chosen), stamps
 
 
 def _replaced(board: BoardRow, agent: str, items: Sequence[Item], kinds: Kinds) -> Steps[list[Item]]:
@@ -159,12 +175,26 @@ def _sources(name: str, no: int, targets: Collection[int], agent: str) -> Steps[
     return {target: item_id(type_, source) for target, source, type_ in rows}
 
 
-def _news(no: int, agent: str, look: Look) -> Steps[News]:
-    """Returns recent events that the agent was not shown, with the authors of items that left."""
+KeptEvents = dict[tuple[int | str, ...], Event]
+"""Events as they were committed, by board and the columns of the statement `news_stamps`.
+
+Whoever may not see an event is not told its columns, and so does not find it here.
+"""
+
+
+def _news(no: int, agent: str, look: Look, most: int, kept: KeptEvents) -> Steps[News]:
+    """Returns recent events that the agent was not shown, of `most`, with the authors of items that left."""
     if not look:
         return News()
-    rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
-    events = tuple(event_of(raw) for raw in reversed(rows[:MOST_NEWS]) if raw[0] not in look.above)
+    if most <= _FEW_NEWS:
+        rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
+        listed = [event_of(raw) for raw in reversed(rows)]
+    else:
+        rows = yield sql("news_stamps"), (no, int(look), agent, MOST_NEWS + 1)
+        listed = yield from _events(no, agent, rows[::-1], kept)
+    if len(listed) > MOST_NEWS:
+        del listed[0]
+    events = tuple(event for event in listed if event.seq not in look.above)
     left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
     authors: dict[str, str] = {}
     gone: set[str] = set()
@@ -174,6 +204,19 @@ def _news(no: int, agent: str, look: Look) -> Steps[News]:
             if deleted == FORGOTTEN:
                 gone.add(item_id(type_, number))
     return News(events, len(rows) <= MOST_NEWS, authors, frozenset(gone))
+
+
+def _events(no: int, agent: str, stamps: Rows, kept: KeptEvents) -> Steps[list[Event]]:
+    """Returns the events of rows of `news_stamps`; reads only those that are not kept as they are, and keeps them."""
+    found = {stamp[0]: kept.get((no, *stamp)) for stamp in stamps}
+    if missing := [seq for seq, event in found.items() if event is None]:
+        if len(kept) > _KEPT_EVENTS:
+            kept.clear()
+        loaded = {raw[0]: event_of(raw) for raw in (yield sql("news_at"), (no, numbers(missing), agent))}
+        for stamp in stamps:
+            if (event := loaded.get(stamp[0])) is not None:
+                found[stamp[0]] = kept[no, *stamp] = event
+    return [event for event in found.values() if event is not None]
 
 
 def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:

@@ -74,8 +74,9 @@ WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AN
   AND number IN (SELECT value FROM json_each(?2));
 
 -- name: top
--- The most important items of working memory that an agent may see, newest first among equals.
-SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND VISIBLE(owner, ?2)
+-- The most important items of working memory that an agent may see, newest first among equals, with what tells whether
+-- a kept row is as it was.
+SELECT number, seq, updated_at, tokens FROM item WHERE board = ?1 AND zone = 'working' AND VISIBLE(owner, ?2)
 ORDER BY importance DESC, seq DESC LIMIT ?3;
 
 -- name: own_notes

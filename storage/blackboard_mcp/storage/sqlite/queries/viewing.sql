@@ -58,6 +58,16 @@ GROUP BY agent ORDER BY max(seq) DESC;
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
 FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 ORDER BY seq DESC LIMIT ?4;
 
+-- name: news_stamps
+-- The same events as `news`, with what tells whether a kept event is as it was.
+SELECT seq, at, owner, length(tags), length(data)
+FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 ORDER BY seq DESC LIMIT ?4;
+
+-- name: news_at
+-- Events by sequence (a JSON list) that an agent may see.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND seq IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
+
 -- name: authors
 -- The authors of items (a JSON list) that an agent may see, and how each was deleted.
 SELECT number, type, author, deleted FROM item
