@@ -5,9 +5,10 @@
 The board has 300 live items, and one client calls at a time, over a kept-alive connection of the newest protocol
 generation. A view is of an unchanged board or comes after a post, whose CPU does not count. A turn is a contribution
 that ends a round of one agent and is answered with its next turn; half of the claims take a task, and half report one
-done. With `--before` the server
-of another checkout takes turns with this one. CPU is that of all threads, from the kernel's own count; each figure is
-the median of the rounds, and the ratio the median of the rounds' ratios to the no-op of the same round.
+done. A critique opens the only debate of its board, an acknowledgement ends one, and a transaction writes three
+entries. With `--before` the server of another checkout takes turns with this one. CPU is that of all threads, from the
+kernel's own count; each figure is the median of the rounds, and the ratio the median of the rounds' ratios to the no-op
+of the same round.
 """
 
 from __future__ import annotations
@@ -33,11 +34,19 @@ TEXT = "The retry loop in parser_v2 drops the last chunk when the buffer ends on
 
 RUN = 900
 """Turns of one run; a run has at most 1,000 rounds."""
+OTHERS = ("tasks", "critiques", "agreements", "entries")
 FREE = {"seconds": 0, "board": "tasks"}
 
-Call = tuple[str, dict[str, Any]]
+Call = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], str]
+"""A tool, its arguments, and who calls; without, `reader` makes the last call of a turn, and `poster` the others."""
 Kind = Callable[[int], list[Call]]
 """The calls of one turn; only the CPU of the last of them counts."""
+
+
+def _against(item: int, board: str) -> tuple[str, dict[str, Any]]:
+    edges = {"critiques": [f"F-{item}"]}
+    return "post", {"text": f"F-{item} has no source.", "type": "CRITIQUE", "edges": edges, "board": board}
+
 
 KINDS: dict[str, Kind] = {
     "post": lambda n: [("post", {"text": f"{TEXT} {n}", "type": "LOG", "board": "posts"})],
@@ -51,6 +60,34 @@ KINDS: dict[str, Kind] = {
     "query": lambda n: [("query", {"type": "FACT", "limit": 5})],
     "turn": lambda n: [
         ("turn", {"text": f"I looked at pump {n}.", "seconds": 0, "board": f"run-{n // RUN}"})
+    ],
+    "critique": lambda n: [
+        *([("debate", {"op": "concede", "id": f"F-{2 * n}", "board": "critiques"})] if n else []),
+        ("post", {"text": f"Pump {n} runs.", "board": "critiques"}),
+        _against(2 * n + 2, "critiques"),
+    ],
+    "acknowledge": lambda n: [
+        ("post", {"text": f"Pump {n} runs.", "board": "agreements"}),
+        (*_against(3 * n + 2, "agreements"), "reader"),
+        (
+            "post",
+            {
+                "text": f"I saw it run {n} times.",
+                "type": "REPLY",
+                "edges": {"replies_to": [f"C-{3 * n + 3}"]},
+                "board": "agreements",
+            },
+        ),
+        ("debate", {"op": "acknowledge", "id": f"F-{3 * n + 2}", "board": "agreements"}),
+    ],
+    "transaction": lambda n: [
+        (
+            "transaction",
+            {
+                "writes": [{"key": f"sum:{part}", "text": f"{part} is {n}."} for part in "abc"],
+                "board": "entries",
+            },
+        )
     ],
     "claim": lambda n: [
         ("claim", {"op": "done", "text": "It is done.", "board": "tasks"}) if n % 2 else ("claim", FREE)
@@ -92,9 +129,9 @@ async def spent(port: int, pid: int, turns: list[list[Call]]) -> float:
     used = 0.0
     alone = all(len(turn) == 1 for turn in turns)
     before = cpu_seconds(pid)
-    for *first, (tool, arguments) in turns:
-        for other, given in first:
-            await call(other, given, "poster")
+    for *first, (tool, arguments, *_) in turns:
+        for other, given, *who in first:
+            await call(other, given, who[0] if who else "poster")
         if not alone:
             before = cpu_seconds(pid)
         await call(tool, arguments, "reader")
@@ -111,7 +148,7 @@ def fill(port: int, pid: int, calls: int) -> None:
     run = {"problem": "Which pump?", "agents": ["reader"], "max_rounds": RUN + 1}
     tasks = [{"title": f"task {n}"} for n in range(100)]
     boards = [f"run-{n}" for n in range(1 + calls // RUN)]
-    made: list[Call] = [("post", {"text": "A board.", "board": name}) for name in (*boards, "tasks")]
+    made: list[Call] = [("post", {"text": "A board.", "board": name}) for name in (*boards, *OTHERS)]
     made += [("turn", {"start": run, "board": name}) for name in boards]
     made += [("plan", {"items": tasks, "board": "tasks"})] * (1 + calls // 200)
     asyncio.run(spent(port, pid, [[call] for call in made]))
@@ -156,7 +193,7 @@ def main() -> None:
                 str(Path(folder, name)),
             ]
             command += ["--transport", "http", "--port", "0", "--target-tokens", str(ROOMY)]
-            command += ["--tools", "core,run,plan"]
+            command += ["--tools", "core,run,plan,admin"]
             os.environ["PYTHONPATH"] = sources
             trees[name] = stack.enter_context(server(command))
             fill(*trees[name], options.calls * (options.rounds + 1))

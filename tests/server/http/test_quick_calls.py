@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 import sample_board
 from blackboard_mcp.server.access.needs import NOTHING
 from blackboard_mcp.server.http.connections import BoundedProtocol
+from blackboard_mcp.server.tools.tool import Answer, Caller
 
 
 class Tasks:
@@ -97,6 +99,49 @@ def test_a_tool_that_may_wait_is_not_quick() -> None:
     with pytest.raises(ValueError, match="may wait"):
         sample.server.tools.add(waiting, name="waiting", description="Wait.", needs=NOTHING, quick=True)
     assert sample.server.tools.find("waiting") is None
+
+
+async def test_calls_of_a_tool_that_may_wait_are_quick_where_it_says_so(serving: Any) -> None:
+    async def waiting(caller: Caller, seconds: float | None = None, text: str = "") -> Answer:
+        return Answer(f"{seconds} {len(text)}", {})
+
+    tasks = Tasks()
+    asyncio.get_running_loop().set_task_factory(tasks)
+    try:
+        async with serving() as served:
+            served.sample.server.tools.add(
+                waiting,
+                name="waiting",
+                description="Wait.",
+                needs=NOTHING,
+                quick=lambda given: given.get("seconds") == 0,
+            )
+            wire = await served.wire()
+            long = "a" * 20_000
+            for arguments, told, made in (
+                ({"seconds": 0}, "0.0 0", 1),
+                ({"seconds": 1}, "1.0 0", 3),
+                ({"seconds": 0, "text": long}, "0.0 20000", 3),
+                ({}, "None 0", 3),
+                ({"seconds": 0, "text": "a"}, "0.0 1", 1),
+            ):
+                before = tasks.made
+                await wire.send(served.modern("tools/call", "waiting", arguments=arguments))
+                reply = await wire.reply()
+                assert reply.document["result"]["content"][0]["text"] == told
+                assert tasks.made - before == made, arguments
+            for params in ([], "no", {"name": "waiting", "arguments": [0]}, None):
+                body = json.dumps(
+                    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+                ).encode()
+                said = {
+                    "mcp_protocol_version": "2026-07-28",
+                    "mcp_method": "tools/call",
+                    "mcp_name": "waiting",
+                }
+                assert (await served.exchange(served.request(body=body, **said))).status == 400
+    finally:
+        asyncio.get_running_loop().set_task_factory(None)
 
 
 class Recorded:

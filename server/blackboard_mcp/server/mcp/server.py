@@ -7,6 +7,7 @@ resource returns text, and one `publish` reaches clients of both generations.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +27,7 @@ from blackboard_mcp.server.mcp.stdio import stdio_streams
 from blackboard_mcp.server.mcp.streams import Hub
 from blackboard_mcp.server.mcp.subscriptions import HubBus, SubscribeHook, Subscriptions
 from blackboard_mcp.server.mcp.tools import GONE_SCOPE_KEY, CallHook, FooterHook, ServedTools
+from blackboard_mcp.server.tools.tool import Tool as ServedTool
 from blackboard_mcp.server.tools.tool import ToolSet
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -41,7 +43,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 _METHOD, _NAME, _VERSION, _ACCEPT = _ROUTING = (
@@ -50,6 +52,27 @@ _METHOD, _NAME, _VERSION, _ACCEPT = _ROUTING = (
     b"mcp-protocol-version",
     b"accept",
 )
+_SMALL = 16_384
+"""Bytes of a body up to which its arguments are looked at before the SDK reads them."""
+
+
+def _arguments(body: bytes) -> Mapping[str, Any]:
+    """Returns the arguments of a call by its body; none where it is large or says no such thing."""
+    try:
+        found = json.loads(body)["params"]["arguments"] if len(body) <= _SMALL else None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def _again(message: Message, receive: Receive) -> Receive:
+    """Returns a `receive` that delivers a message that was read already, and then goes on."""
+    first = [message]
+
+    async def deliver() -> Message:
+        return first.pop() if first else await receive()
+
+    return deliver
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +346,13 @@ class BoardServer:
         )
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-            chosen = quick if self._is_quick(scope["headers"]) else manager
+            told = self._called(scope["headers"])
+            is_quick = False if told is None else told.quick
+            if callable(is_quick):
+                message = await receive()
+                is_quick = is_quick(_arguments(message.get("body", b"")))
+                receive = _again(message, receive)
+            chosen = quick if is_quick else manager
             await chosen.handle_request(scope, receive, send)
 
         @asynccontextmanager
@@ -345,19 +374,18 @@ class BoardServer:
             gone_key=GONE_SCOPE_KEY,
         )
 
-    def _is_quick(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Tells whether the headers announce a quick call of the modern generation, from a client that takes streams.
+    def _called(self, headers: Iterable[tuple[bytes, bytes]]) -> ServedTool | None:
+        """Returns the tool that the headers name for a call of the modern generation, whose client takes streams.
 
         Where they do not say what the body says, the SDK refuses the request either way.
         """
         told = {name: value for name, value in headers if name in _ROUTING}
         if told.get(_METHOD) != b"tools/call" or b"text/event-stream" not in told.get(_ACCEPT, b""):
-            return False
+            return None
         version, name = told.get(_VERSION), told.get(_NAME)
         if version is None or name is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS:
-            return False
-        tool = self.tools.find(name.decode("latin-1"))
-        return tool is not None and tool.quick
+            return None
+        return self.tools.find(name.decode("latin-1"))
 
     async def trouble(self) -> str | None:
         """Returns why the store cannot serve, or `None` if it can."""

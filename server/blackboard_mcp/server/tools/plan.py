@@ -52,7 +52,7 @@ from ..input.posts import ONE_OR_MORE, Seconds, check_board
 from ..text.lines import one_line
 from ..usecases.agenda import Claimed, Tasks
 from .run import BudgetFields, UsageFields
-from .tool import Answer, Caller, ToolSet
+from .tool import WAITING_ARGUMENT, Answer, Caller, ToolSet
 
 WAIT_SECONDS: Final = 25.0
 
@@ -212,6 +212,8 @@ class PlanTools:
             needs=TOOLS["claim"],
             output=lambda: plan_wire.ClaimAnswer,
             ends_with_client=True,
+            # Only who looks for any task waits for one.
+            quick=lambda given: given.get("op") not in (None, "take") or given.get(WAITING_ARGUMENT) == 0,
         )
 
     async def plan(

@@ -35,7 +35,7 @@ from ..strategies.decisions import MAX_DECISION
 from ..text.lines import one_line
 from ..usecases.participants import Participants, Roster
 from ..usecases.runs import Act, Runs, Standing, default_strategy
-from .tool import Answer, Caller, ToolSet
+from .tool import WAITING_ARGUMENT, Answer, Caller, ToolSet
 
 WAIT_SECONDS: Final = 25.0
 
@@ -148,6 +148,7 @@ class RunTools:
             needs=TOOLS["turn"],
             output=lambda: run_wire.TurnAnswer,
             ends_with_client=True,
+            quick=lambda given: given.get(WAITING_ARGUMENT) == 0,
         )
         tools.add(
             self.finalize,

@@ -98,6 +98,8 @@ class Answer:
 
 
 ToolFunction = Callable[..., Awaitable[Answer]]
+Quick = bool | Callable[[Mapping[str, Any]], bool]
+"""Whether calls are quick, or a function that tells it of a call's arguments, which nobody checked yet."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Tool:
     read_only: bool
     output: Callable[[], type[BaseModel]] | None
     ends_with_client: bool
-    quick: bool = False
+    quick: Quick = False
 
     @property
     def waits(self) -> bool:
@@ -158,7 +160,7 @@ class ToolSet:
         read_only: bool = False,
         output: Callable[[], type[BaseModel]] | None = None,
         ends_with_client: bool = False,
-        quick: bool = False,
+        quick: Quick = False,
     ) -> None:
         """Adds the tool `async def fn(caller, <annotated parameters>) -> Answer`, for callers who have the
         rights it `needs`.
@@ -169,6 +171,7 @@ class ToolSet:
         A call with `ends_with_client` is cancelled when its client disconnects, as calls of read-only tools
         are. Other calls run to their end in the older protocol generation. A `quick` call asks the store alone
         and neither waits nor reports, so it is answered in one piece and ends whether its client is there or not.
+        A tool that may wait says by a function which of its calls do not.
 
         Raises:
             ValueError: the name is taken, or a quick tool may wait.
@@ -188,7 +191,7 @@ class ToolSet:
             ends_with_client=ends_with_client or read_only,
             quick=quick,
         )
-        if quick and tool.waits:
+        if quick is True and tool.waits:
             raise ValueError(f"tool {full_name!r} may wait, so it is not quick")
         self._tools[full_name] = tool
 
