@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import pytest
 from blackboard_mcp.protocols.importing import uncollected
@@ -11,11 +13,20 @@ from blackboard_mcp.protocols.importing import uncollected
 
 @pytest.fixture(autouse=True)
 def collection() -> Iterator[None]:
-    """Leaves the collection of garbage as it was."""
+    """Leaves the collection of garbage as it was: the tests themselves are frozen where several files run."""
+    frozen = gc.get_freeze_count() > 0
     gc.unfreeze()
     yield
     gc.unfreeze()
+    if frozen:
+        gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Returns what imports a module."""
+    return lambda: monkeypatch.setitem(sys.modules, "made_by_a_test", ModuleType("made_by_a_test"))
 
 
 def young(made: list[object]) -> bool:
@@ -23,9 +34,10 @@ def young(made: list[object]) -> bool:
     return any(one is made for one in gc.get_objects(generation=0))
 
 
-def test_what_is_made_meanwhile_counts_as_old_and_is_still_collected() -> None:
+def test_what_is_made_meanwhile_counts_as_old_and_is_still_collected(imported: Callable[[], None]) -> None:
     with uncollected():
         made: list[object] = []
+        imported()
         assert young(made)
     assert not young(made)
     assert any(one is made for one in gc.get_objects())
@@ -33,11 +45,17 @@ def test_what_is_made_meanwhile_counts_as_old_and_is_still_collected() -> None:
     assert gc.isenabled()
 
 
-def test_what_a_program_froze_stays_frozen() -> None:
+def test_nothing_counts_as_old_where_nothing_was_imported() -> None:
+    with uncollected():
+        made: list[object] = []
+    assert young(made)
+
+
+def test_what_a_program_froze_stays_frozen(imported: Callable[[], None]) -> None:
     made: list[object] = []
     gc.freeze()
     with uncollected():
-        pass
+        imported()
     assert not any(one is made for one in gc.get_objects())
 
 

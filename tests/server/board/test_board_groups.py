@@ -38,6 +38,7 @@ async def test_each_job_goes_to_one_of_several_workers(place: Any, board: Any) -
         task.cancel()
     await asyncio.wait(working)
     assert sorted(done) == wanted
+    assert all(task.cancelled() for task in working)
 
 
 async def test_what_fails_is_handed_out_again_and_ends_as_a_dead_letter(board: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
@@ -45,6 +46,7 @@ class Worker:
         self._current: WireDelivery | None = None
         self._ack: list[str] = []
         self._fail: dict[str, str] = {}
+        self._unsure = False  # whether a call that reported these was cancelled, and may have done so all the same
         self._ended = False
 
     async def __aenter__(self) -> Self:
@@ -118,6 +120,9 @@ class Worker:
         try:
             if self._ack or self._fail:
                 await self._turn(limit=0, seconds=0)
+        except Conflict:
+            if not self._unsure:
+                raise
         finally:
             if self._held:
                 held = [job.handle for job in self._held]
@@ -149,7 +154,10 @@ class Worker:
         except Conflict:
             self._ack, self._fail = [], {}
             raise
-        self._ack, self._fail = [], {}
+        except asyncio.CancelledError:
+            self._unsure = True
+            raise
+        self._ack, self._fail, self._unsure = [], {}, False
         return answer
 
 
