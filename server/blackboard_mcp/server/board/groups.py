@@ -46,7 +46,7 @@ class Worker:
         self._current: WireDelivery | None = None
         self._ack: list[str] = []
         self._fail: dict[str, str] = {}
-        self._unsure = False  # whether a call that reported these was cancelled, and may have done so all the same
+        self._unsure = False  # whether these were reported by a call that was cancelled, and perhaps done
         self._ended = False
 
     async def __aenter__(self) -> Self:
