@@ -1,10 +1,11 @@
 """Measures the CPU that a search of the archive takes.
 
-    python benchmarks/archive_cost.py FOLDER-OF-LOGS [--items 1000] [--sets SET.json ...]
+    python benchmarks/archive_cost.py FOLDER-OF-LOGS [--items 1000] [--sets SET.json ...] [--cut CHARACTERS]
 
 The items are steps of recorded sessions (`{"question", "history": [{"content"}]}`), then the documents of the sets
-(`{"docs": [{"text"}], "queries": [{"q"}]}`), on one board. 80 queries, the questions and the queries of the sets, ask
-for ten hits each. Prints the CPU of the whole process. Runs offline with the bundled model.
+(`{"docs": [{"text"}], "queries": [{"q"}]}`), on one board, or with `--cut` pieces of those, in an order by lot. 80
+queries, the questions and the queries of the sets, ask for ten hits each. Prints the CPU of the whole process. Runs
+offline with the bundled model.
 """
 
 from __future__ import annotations
@@ -41,6 +42,13 @@ def load(logs: Path, sets: Sequence[Path]) -> tuple[list[str], list[str]]:
         asked += [query["q"] for query in data["queries"]]
         texts += [doc["text"] for doc in data["docs"]]
     return texts, random.Random(1).sample(asked, min(QUERIES, len(asked)))
+
+
+def pieces(texts: Sequence[str], characters: int) -> list[str]:
+    """Returns pieces of the texts, each of so many characters or the end of a text, in an order by lot."""
+    found = [text[at : at + characters] for text in texts for at in range(0, len(text), characters)]
+    random.Random(1).shuffle(found)
+    return found
 
 
 def documents(texts: Sequence[str], seq: int) -> list[ArchiveDocument]:
@@ -82,8 +90,11 @@ def main() -> None:
         "--items", type=int, default=1000, help="the first items that are indexed (default 1000)"
     )
     parser.add_argument("--sets", nargs="*", type=Path, default=[], metavar="SET.json")
+    parser.add_argument("--cut", type=int, metavar="CHARACTERS", help="index pieces of so many characters")
     arguments = parser.parse_args()
     texts, asked = load(arguments.logs, arguments.sets)
+    if arguments.cut:
+        texts = pieces(texts, arguments.cut)
     texts = texts[: arguments.items]
     print(f"{len(texts):,} items, {len(asked)} queries")
     with tempfile.TemporaryDirectory() as folder:

@@ -23,8 +23,7 @@ _BOUNDS = ((_TRIM_THRESHOLD, 256 * 1024), (_MMAP_THRESHOLD, 128 * 1024), (_ARENA
 
 _DONTNEED = 4
 """The number of the advice that pages are not needed, from mman.h."""
-_PACKAGES = ("/lancedb/", "/pyarrow/", "/tokenizers/")
-_MODEL = ".safetensors"
+_LIBRARY, _MODEL = ".so", ".safetensors"
 
 
 @cache
@@ -42,7 +41,7 @@ def bound_allocator() -> None:
 
 
 def give_back() -> None:
-    """Gives back what glibc keeps, and unmaps the pages of the driver's code and of the model.
+    """Gives back what glibc keeps, and unmaps the pages of libraries' code and of the model.
 
     A page that is used again is mapped again, from the system's cache of files. It does nothing on other systems.
     """
@@ -56,12 +55,11 @@ def give_back() -> None:
 
 
 def _mapped() -> Iterator[tuple[int, int]]:
-    """Yields the addresses of the driver's code and of the model: read-only pages, which differ from no file."""
+    """Yields the addresses of libraries' code and of the model: read-only pages, which differ from no file."""
     with Path("/proc/self/maps").open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             span, mode, *_, path = line.rstrip("\n").split(maxsplit=5)
-            is_code = mode == "r-xp" and any(package in path for package in _PACKAGES)
-            if is_code or (mode == "r--s" and path.endswith(_MODEL)):
+            if (mode == "r-xp" and _LIBRARY in path) or (mode == "r--s" and path.endswith(_MODEL)):
                 start, end = span.split("-")
                 yield int(start, 16), int(end, 16)
 
