@@ -15,6 +15,7 @@ from blackboard_mcp.storage.lance import retrieving, upkeep
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
+from blackboard_mcp.storage.lance.words import words
 from profiles import NIGHTLY
 
 Make = Callable[..., ArchiveDocument]
@@ -209,6 +210,40 @@ async def test_frequent_words_are_counted_well_enough(modelless: LanceArchiveInd
         assert corpus.holding[word] == pytest.approx(exact, rel=0.35)
     assert corpus.holding["unseen"] == 0
     assert rare == {}
+
+
+@pytest.mark.usefixtures("soon_large")
+@pytest.mark.parametrize(("exact", "searches"), [(2000, 1), (20, 1 + 5)])
+async def test_words_are_counted_together_as_one_by_one(
+    modelless: LanceArchiveIndex,
+    document: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    exact: int,
+    searches: int,
+) -> None:
+    monkeypatch.setattr(counts_module, "EXACT", exact)
+    monkeypatch.setattr(counts_module, "SURE", 1_000_000)  # no word is counted in the sample
+    asked = 0
+
+    def by_words(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return whole(*given)
+
+    whole = counts_module.by_words
+    monkeypatch.setattr(counts_module, "by_words", by_words)
+    texts = ["valve", "valve sofa", "rack_7 valve sofa", "kitten", "sofa sofa"]
+    said = {n: texts[n % 5] for n in range(1, 60)}
+    await modelless.upsert([document(n, text) for n, text in said.items()])
+    table = modelless._table(create=False)
+    wanted = ["valv", "sofa", "=rack_7", "kitten", "unseen"]
+    corpus, rare = counts_module.BoardCounts().of(table, "main", wanted)
+    assert asked == searches
+    for word in wanted:
+        holding = [n for n, text in said.items() if word in words(text)]
+        assert corpus.holding[word] == min(len(holding), exact + 1), word
+        if len(holding) <= exact:
+            assert rare.get(word, ()) == tuple(holding), word
 
 
 async def test_sums_tell_whether_store_and_index_hold_the_same(

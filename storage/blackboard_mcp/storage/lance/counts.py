@@ -62,9 +62,10 @@ class BoardCounts:
             windows, mean = self._boards[board]
             holding: dict[str, int] = {}
             rare: dict[str, tuple[int, ...]] = {}
+            if unknown := [word for word in asked if (board, word) not in self._words]:
+                counted = self._count(table, board, unknown, windows)
+                self._words.update({(board, word): each for word, each in counted.items()})
             for word in asked:
-                if (board, word) not in self._words:
-                    self._words[board, word] = self._count(table, board, word, windows)
                 holding[word], few = self._words[board, word]
                 if few:
                     rare[word] = few
@@ -82,15 +83,30 @@ class BoardCounts:
             self._samples.clear()
             self._words.clear()
 
-    def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
-        """Returns the number of windows of the board that contain `word`, and the documents if the word is rare."""
-        sampled = self._sample(table, board).get(word, 0)
-        if sampled:
-            return sampled * rows.BUCKETS, ()
+    def _count(
+        self, table: Any, board: str, unknown: Sequence[str], windows: int
+    ) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """Returns the number of windows of the board that contain each word, and the documents if it is rare."""
+        sample = self._sample(table, board)
+        counted: dict[str, tuple[int, tuple[int, ...]]]
+        counted = {word: (sample[word] * rows.BUCKETS, ()) for word in unknown if word in sample}
+        holders: dict[str, list[int]] = {word: [] for word in unknown if word not in sample}
+        if not holders:
+            return counted
         where = rows.on_board(board) & rows.seen_by(_EVERYBODY)
         reach = EngineReach(rows.stored(board), where, self._fills(windows), _EVERYBODY)
-        numbers = by_words(table, [word], reach, ["number"], EXACT + 1)["number"].to_pylist()
-        return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
+        # Asked for together, they cost what one costs.
+        found = by_words(table, list(holders), reach, ["number", "words"], EXACT + 1)
+        if found.num_rows > EXACT and len(holders) > 1:
+            for word in holders:
+                counted |= self._count(table, board, [word], windows)
+            return counted
+        for number, said in zip(found["number"].to_pylist(), found["words"].to_pylist(), strict=True):
+            for word in holders.keys() & set(said.split(" ")):
+                holders[word].append(number)
+        for word, numbers in holders.items():
+            counted[word] = len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
+        return counted
 
     def _sample(self, table: Any, board: str) -> dict[str, int]:
         """Returns how many windows of the sample contain each word that at least `SURE` of them contain."""

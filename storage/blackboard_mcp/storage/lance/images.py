@@ -302,13 +302,13 @@ def _made(found: Any, dimension: int) -> BoardImage:
     import pyarrow.compute as pc
 
     found = found.combine_chunks()
-    newest: dict[int, int] = {}
-    for number, seq in zip(found["number"].to_pylist(), found["seq"].to_pylist(), strict=True):
-        newest[number] = max(seq, newest.get(number, seq))
-    last = [
-        newest[n] == s for n, s in zip(found["number"].to_pylist(), found["seq"].to_pylist(), strict=True)
-    ]
-    found = found.filter(pa.array(last, pa.bool_())).sort_by([("number", "ascending"), ("part", "ascending")])
+    number, seq = found["number"].to_numpy(), found["seq"].to_numpy()
+    own, at = np.unique(number, return_inverse=True)
+    newest = np.zeros(len(own), dtype=np.int64)
+    np.maximum.at(newest, at, seq)
+    found = found.filter(pa.array(newest[at] == seq)).sort_by(
+        [("number", "ascending"), ("part", "ascending")]
+    )
     columns = {name: found[name].to_numpy() for name in _NUMBERS}
     columns |= {name: pa.concat_arrays(found[name].chunks or [pa.array([], pa.string())]) for name in _TEXTS}
     meant = vectors.of_rows(found, dimension) if dimension else None

@@ -97,13 +97,16 @@ def kept(vectors: Any) -> Any:
 def of_rows(found: Any, dimension: int) -> Any:
     """Returns the numbers of an Arrow table's rows: `(n, dimension) int8`, zero where a row has no vector."""
     import numpy as np
+    import pyarrow as pa
 
     numbers = np.zeros((found.num_rows, dimension), dtype=np.int8)
     column = found[SIZES].combine_chunks()
     there = column.is_valid().to_numpy(zero_copy_only=False)
     if there.any():
         said = found[SIGNS].combine_chunks().drop_null().flatten().to_numpy(zero_copy_only=False)
-        large = np.frombuffer(b"".join(column.drop_null().to_pylist()), dtype=np.uint8)
+        kept = column.drop_null().cast(pa.binary(_bytes(dimension)))
+        large = np.frombuffer(kept.buffers()[1], dtype=np.uint8)
+        large = large[kept.offset * _bytes(dimension) :][: len(kept) * _bytes(dimension)]
         at = np.flatnonzero(there)
         said, large = said.reshape(len(at), -1), large.reshape(len(at), -1)
         for start in range(0, len(at), _AT_ONCE):
