@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
 from blackboard_mcp.storage.lance import counts as counts_module
-from blackboard_mcp.storage.lance import retrieving, upkeep
+from blackboard_mcp.storage.lance import folder, retrieving, upkeep
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
@@ -106,6 +106,25 @@ async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
     assert [hit.number for hit in narrow.hits] == [2000]
     other = await index.search(ArchiveQuery("other", "valve pressure", limit=100))
     assert sorted(hit.number for hit in other.hits) == list(range(5000, 5040))
+
+
+async def test_the_drivers_caches_are_bounded_and_small_for_a_small_table(
+    modelless: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int]] = []
+
+    def session(indexes: int, metadata: int) -> Any:
+        given.append((indexes >> 20, metadata >> 20))
+        return made(indexes, metadata)
+
+    made = folder._session
+    monkeypatch.setattr(folder, "_session", session)
+    await modelless.upsert(notes(document, 20))
+    assert set(given) == {(32, 8)}
+    monkeypatch.setattr(folder, "INDEXED_ROWS", 20)
+    modelless._forget()
+    assert (await modelless.search(ArchiveQuery("main", "valve"))).hits
+    assert given[-1] == (256, 32)
 
 
 async def test_a_small_table_has_no_indexes(index: LanceArchiveIndex, document: Make) -> None:
