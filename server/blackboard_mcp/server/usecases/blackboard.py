@@ -415,7 +415,7 @@ class Blackboard:
             )
         ref = parse_ref(id_)
         number = ref.number
-        name = await self.board_of(board, agent)
+        name = await self.board_of(board, agent, counts=False)
         check_agent(agent)
         self.quotas.charge(agent, name, 0 if op == "status" else 1)
         more_said = {name: value for name, value in (("outcome", outcome), ("to", to)) if value is not None}

@@ -34,7 +34,8 @@ async def with_crossing(
     asks = [place for place in new if _may_cross(posted.items[place])]
     if not fresh or not asks or posted.repeated:
         return posted
-    log = await store.log(board, agent, min(fresh) - 1, _EVENTS)
+    # What is new to the author is known: from the board's last sequence on the store looks for no more of it.
+    log = await store.log(board, agent, min(fresh) - 1, _EVENTS, look=posted.seq)
     written = [
         parse_ref(event.item)
         for event in log.events
@@ -42,7 +43,7 @@ async def with_crossing(
     ]
     if not written:
         return posted
-    found = await store.read(board, agent, written[-_ITEMS:], [])
+    found = await store.read(board, agent, written[-_ITEMS:], [], look=posted.seq)
     return replace(posted, remarks=(*posted.remarks, *_crossing(posted, asks, found.items)))
 
 
