@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import tempfile
@@ -51,6 +52,17 @@ for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: tests wait for servers and sockets a fifth of their time."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+FOLDERS = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the path of an empty folder. Pytest's own looks through all folders before it for a name."""
+    folder = tmp_path_factory.getbasetemp() / f"at-{next(FOLDERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 gc.disable()  # until the tests are collected: nothing of them is garbage
