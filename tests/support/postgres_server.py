@@ -114,11 +114,17 @@ class Server:
     def kill(self) -> None:
         """Kills the server as a loss of power would."""
         assert self._process is not None
-        for child in _children(self._process.pid):
+        self._process.send_signal(signal.SIGSTOP)  # makes no more children
+        children = _children(self._process.pid)
+        for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        until = time.monotonic() + PATIENCE
+        while _run_on(children):  # a new server would find their memory in use
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """Ends the server; by default at once, without waiting for clients."""
@@ -220,3 +226,13 @@ def _children(parent: int) -> list[int]:
         ["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False
     )
     return [int(word) for word in found.stdout.split()]
+
+
+def _run_on(processes: list[int]) -> bool:
+    """Tells whether any of these processes still runs; one that has ended may wait to be reaped."""
+    if not processes:
+        return False
+    found = subprocess.run(
+        ["ps", "-o", "stat=", "-p", ",".join(map(str, processes))], capture_output=True, text=True, check=False
+    )
+    return any(not state.startswith("Z") for state in found.stdout.split())
