@@ -233,6 +233,9 @@ def _run_on(processes: list[int]) -> bool:
     if not processes:
         return False
     found = subprocess.run(
-        ["ps", "-o", "stat=", "-p", ",".join(map(str, processes))], capture_output=True, text=True, check=False
+        ["ps", "-o", "stat=", "-p", ",".join(map(str, processes))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return any(not state.startswith("Z") for state in found.stdout.split())
