@@ -169,6 +169,19 @@ class ReplaceableIndex(Protocol):
         ...
 
 
+@runtime_checkable
+class ClaimedIndex(Protocol):
+    """An index that several machines share, and one at a time writes."""
+
+    async def claim(self) -> None:
+        """Makes this process the one that writes, before it reads the store; others' writes are refused from now on.
+
+        Raises:
+            ArchiveUnavailable: somebody else claimed it at the same time.
+        """
+        ...
+
+
 class Embedder(Protocol):
     """A model that turns texts into vectors of one fixed dimension.
 

@@ -22,7 +22,7 @@ from blackboard_mcp.protocols.credentials import CredentialStore, TokenState
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import ENDPOINTS
-from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
+from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive, SharedLocation, has_lance
 from blackboard_mcp.storage.store import SqlBoardStore
 
 from .access.identity import AGENT_HEADER, OWNER_HEADER, agent_name
@@ -34,7 +34,7 @@ from .plugins.protocols import Protocols
 from .pruning.policies import Policies
 from .pruning.pruner import Pruner
 from .pruning.summaries.writing import SummaryWriter
-from .settings.server import MODEL, PREFIX, Settings, check_embedder, check_endpoint
+from .settings.server import MODEL, PREFIX, Settings, check_embedder, check_endpoint, check_index
 from .text.tokens import Tokenizers
 from .usecases.activity import Activity
 from .usecases.blackboard import Blackboard
@@ -144,6 +144,7 @@ async def _opened(
     judge = AccessJudge(access)
     config = settings.board_config(policies, validators.names, access)
     embedder = embedder_choice(settings)
+    check_index(settings)
     _make_folder(settings)
     opened = await _open_store(settings, time, memory)
     store = opened.judged(judge.judge, access.boards)
@@ -163,6 +164,7 @@ async def _opened(
             eager=eager_index,
             index=await _own_index(settings),
             embedder=embedder,
+            shared=None if memory else _shared_index(settings, opened),
         )
         endpoint = chat_endpoint(settings)
         writer = summary_writer(settings, store, tokenizers, endpoint)
@@ -304,8 +306,27 @@ async def _named_store(settings: Settings, name: str, clock: Clock) -> BoardStor
     from blackboard_mcp.storage.postgres.store import open_postgres_store
 
     return await open_postgres_store(
-        name, clock=clock, folder=settings.folder, synchronous=settings.synchronous == "FULL"
+        name,
+        clock=clock,
+        folder=settings.folder,
+        index_at=settings.index_at,
+        synchronous=settings.synchronous == "FULL",
     )
+
+
+def _shared_index(settings: Settings, store: BoardStore) -> SharedLocation | None:
+    """Returns where the machines share an index of the archive, if the settings say so.
+
+    Raises:
+        InvalidInput: LanceDB is not installed.
+    """
+    if settings.index_at is None:
+        return None
+    if not has_lance():
+        raise InvalidInput(
+            "index_at needs LanceDB, which is not installed here and has no wheels for some platforms."
+        )
+    return SharedLocation(settings.index_at, cast(Any, store).engine)
 
 
 async def _own_index(settings: Settings) -> ArchiveIndex | None:

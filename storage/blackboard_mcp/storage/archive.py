@@ -7,21 +7,33 @@ import contextlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveIndex, ArchiveQuery, ArchiveSource
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.metering import METER
+from blackboard_mcp.protocols.values import dataclass
 
 from .lance.embedders.choice import EmbedderChoice
 
 if TYPE_CHECKING:
     from .lance.indexer import Indexer
+    from .lance.shared import IndexStates
 
-__all__ = ["EmbedderChoice", "SearchableArchive", "archive_index", "has_lance"]
+__all__ = [
+    "EmbedderChoice",
+    "SearchableArchive",
+    "SharedLocation",
+    "archive_index",
+    "has_lance",
+    "trouble_at",
+]
 
 _ATTEMPTS = 4
+_SHARED_BATCH = 1000
+_GATHER_SECONDS = 10.0
+"""How long changes for a shared index are gathered: many small writes make an object store slow and dear."""
 BUNDLED = EmbedderChoice()
 
 
@@ -41,6 +53,28 @@ def archive_index(path: Path, embedder: EmbedderChoice) -> ArchiveIndex:
     return LanceArchiveIndex(path, embedder.load(), vector_weight=embedder.vector_weight)
 
 
+def trouble_at(location: str) -> str:
+    """Returns why an index that machines share cannot be used at a location; empty if it can."""
+    from .lance.shared import SharedTables
+
+    return SharedTables(location).trouble()
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLocation:
+    """A location of an index that several machines share, and where the state of it that is in use is kept."""
+
+    location: str
+    states: IndexStates
+
+    def index(self, embedder: EmbedderChoice) -> ArchiveIndex:
+        """Returns the index there, in LanceDB's form."""
+        from .lance.shared import SharedArchiveIndex, SharedTables
+
+        tables, model = SharedTables(self.location), embedder.load()
+        return SharedArchiveIndex(tables, self.states, model, vector_weight=embedder.vector_weight)
+
+
 class SearchableArchive:
     """Answers searches, and keeps the index up to date.
 
@@ -52,6 +86,7 @@ class SearchableArchive:
             searches never loads the index.
         index: the index; by default the one from `archive_index`.
         embedder: chooses the embedding model of the default index.
+        shared: a location for it that several machines share, in place of the folder.
     """
 
     def __init__(
@@ -63,6 +98,7 @@ class SearchableArchive:
         eager: bool,
         index: ArchiveIndex | None = None,
         embedder: EmbedderChoice = BUNDLED,
+        shared: SharedLocation | None = None,
     ) -> None:
         self._source = source
         self._path = path
@@ -70,6 +106,7 @@ class SearchableArchive:
         self._eager = eager
         self._index = index
         self._embedder = embedder
+        self._shared = shared
         self._indexer: Indexer | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -83,9 +120,13 @@ class SearchableArchive:
         if self._index is None or self._indexer is None:
             from .lance.indexer import Indexer
 
-            if self._index is None:
+            few: dict[str, Any] = {}
+            if self._index is None and self._shared is not None:
+                self._index = self._shared.index(self._embedder)
+                few = {"batch": _SHARED_BATCH, "gather": _GATHER_SECONDS}
+            elif self._index is None:
                 self._index = archive_index(self._path, self._embedder)
-            self._indexer = Indexer(self._source, self._index, self._holder)
+            self._indexer = Indexer(self._source, self._index, self._holder, **few)
         return self._index, self._indexer
 
     def _run(self) -> None:

@@ -299,6 +299,51 @@ async def test_a_crash_between_index_and_outbox_repeats_without_harm(
     assert await lexical.keys() == await journal.archived_keys()
 
 
+async def test_changes_that_come_while_others_are_gathered_are_written_with_them(
+    journal: Any, document: Make
+) -> None:
+    index = MemoryIndex()
+
+    async def pause(seconds: float) -> None:
+        if seconds == 7:
+            journal.archive([document(3)])
+        await asyncio.sleep(0)
+
+    async with running(Indexer(journal, index, "me", gather=7, pause=pause)):
+        journal.archive([document(1)])
+        await journal.drained()  # the first time, all is compared at once
+        before = index.calls.count("upsert")
+        journal.archive([document(2)])
+        await journal.drained()
+    assert index.calls.count("upsert") == before + 1
+    assert set(index.documents) == {("main", n) for n in (1, 2, 3)}
+
+
+async def test_a_shared_index_is_claimed_before_the_outbox_is_read_for_it(
+    journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Claimed(MemoryIndex):
+        async def claim(self) -> None:
+            self.calls.append("claim")
+
+    index = Claimed()
+    read = journal.outbox_batch
+
+    async def reading(limit: int) -> Any:
+        index.calls.append("read")
+        return await read(limit)
+
+    monkeypatch.setattr(journal, "outbox_batch", reading)
+    journal.archive([document(1)])
+    await Indexer(journal, index, "me").drain()
+    assert [call for call in index.calls if call in ("claim", "read", "upsert")] == [
+        "claim",
+        "read",
+        "upsert",
+        "read",
+    ]
+
+
 async def test_errors_are_outlived_with_longer_and_longer_pauses(journal: Any, document: Make) -> None:
     index = MemoryIndex()
     index.failures["upsert"] = [ArchiveUnavailable("down", reason="embedder") for _ in range(4)]

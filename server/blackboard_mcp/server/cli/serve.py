@@ -41,6 +41,12 @@ _STOP_SECONDS = 3.0
     metavar="module:Class",
     help="A search index of your own for what was pruned. It is imported and run.",
 )
+@click.option(
+    "--index-at",
+    metavar="PLACE",
+    help="With boards in PostgreSQL: one search index of what was pruned for all servers, in place of one each; "
+    "s3://BUCKET/PREFIX, or a folder that all mount.",
+)
 @click.option("--board", metavar="ID", help="Board of calls that name none (default main).")
 @click.option("--agent", metavar="NAME", help="Over stdio: the name of the agent that is connected.")
 @click.option("--owner", metavar="NAME", help="Over stdio: whom that agent acts for (default itself).")

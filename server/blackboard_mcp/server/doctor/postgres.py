@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.storage.archive import trouble_at
 
 from ..settings.server import Settings
 from .findings import Finding, problem, warning
@@ -79,11 +81,17 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
             "Look at pg_stat_activity for who holds it.",
             seconds=round(seen.longest),
         )
+    if settings.index_at is not None and (told := await asyncio.to_thread(trouble_at, settings.index_at)):
+        yield warning(
+            "index-unreachable",
+            f"{told} Searches find items by every word meanwhile.",
+            "Mend the setting index_at, its keys in the environment, or the object store.",
+        )
     for reader, waiting in seen.behind.items():
         if waiting > BEHIND:
             yield warning(
                 "index-behind",
                 f"The search index {reader} has {waiting:,} changes to learn.",
-                "Start a server on its data folder; one that is gone for good is forgotten after 30 days.",
+                "Start a server that has it; one that is gone for good is forgotten after 30 days.",
                 waiting=waiting,
             )

@@ -48,6 +48,7 @@ class Settings:
     data: Path | None = None
     store: str | None = None
     archive: str | None = None
+    index_at: str | None = None
     board: str = "main"
     agent: str | None = None
     owner: str | None = None
@@ -309,6 +310,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
             Address.parse(str(value))
             return str(value)
         return _class(str(value), where, ", or an address postgresql://USER@HOST/DATABASE")
+    if key == "index_at":
+        return _location(str(value), where)
     if key == "archive":
         return _class(str(value), where)
     if key in ("agent", "owner", "board"):
@@ -332,6 +335,39 @@ def _class(value: str, where: str, other: str = "") -> str:
     if not CLASS.match(value):
         raise InvalidInput(f"{where} is {value[:80]!r}; it must be of the form package.module:Class{other}.")
     return value
+
+
+_BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[\w.=-]+)*/?", re.ASCII)
+
+
+def _location(value: str, where: str) -> str:
+    """A folder or a bucket that several machines share, named the same on all of them."""
+    found = value.rstrip("/")
+    if not (
+        _BUCKET.fullmatch(value) if "://" in value else Path(found).is_absolute() and found.isprintable()
+    ):
+        raise InvalidInput(
+            f"{where} must be s3://BUCKET/PREFIX (letters, digits and . _ - = between slashes), or the absolute path "
+            "of a folder that all servers mount. Keys go into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+            "environment."
+        )
+    return found
+
+
+def check_index(settings: Settings) -> None:
+    """Refuses a shared index without machines that could share it, or beside an index of the operator's own.
+
+    Raises:
+        InvalidInput: it says what is missing or clashes.
+    """
+    if settings.index_at is None:
+        return
+    if not settings.on_postgres:
+        raise InvalidInput(
+            "index_at is for servers that share boards in PostgreSQL: name the database with store."
+        )
+    if settings.archive is not None:
+        raise InvalidInput("index_at and archive are both given; name one search index.")
 
 
 def _url(value: str, where: str) -> str:

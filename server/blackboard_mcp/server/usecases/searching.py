@@ -21,6 +21,8 @@ from ..text.snippets import excerpt, held_words
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """Notice of an answer without the index."""
+AWAY = "The search index cannot be reached; these hits contain every word."
+"""The same where servers share an index and its place does not answer."""
 FAR = "nothing close: no item has half of the words; nearest:"
 """Notice of an answer that may have nothing to do with the query."""
 
@@ -137,10 +139,10 @@ async def search(
             page = await store.query(board, agent, words)
             known |= {item.number for item in items}
             items += [item for item in page.items if item.number not in known]
-    except ArchiveUnavailable:
+    except ArchiveUnavailable as error:
         page = await store.query(board, agent, words)
         items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
-        mode, notice = "lexical", BEHIND
+        mode, notice = "lexical", AWAY if error.facts.get("reason") == "unreachable" else BEHIND
     items = items[:limit]
 
     def looked_into() -> tuple[dict[int, tuple[int, int]], dict[int, str]]:

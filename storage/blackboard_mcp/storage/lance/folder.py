@@ -22,6 +22,7 @@ from typing import Any
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.storage.lance.upkeep import INDEXED_ROWS
 
+Caches = tuple[int, int]
 _TABLE = "items"
 _FIRST = "g-first"
 _POINTER = "current"
@@ -77,10 +78,7 @@ class IndexFolder:
 
     def open(self, generation: str) -> Any:
         """Returns the generation's table, which always reads its newest version."""
-        table = _connect(self._path / generation).open_table(_TABLE)
-        if table.count_rows() < INDEXED_ROWS:
-            return table
-        return _connect(self._path / generation, _LARGE_CACHES).open_table(_TABLE)
+        return with_caches(lambda caches: connect(self._path / generation, caches).open_table(_TABLE))
 
     def create(self, generation: str, schema: Any) -> Any:
         """Returns the generation's table, and creates it with `schema` if there is none.
@@ -90,7 +88,7 @@ class IndexFolder:
         if not self.exists(generation):
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = self._path / f"new-{new_token()}"
-            _make_table(draft, schema)
+            make_table(connect(draft), _TABLE, schema)
             (draft / _LIFE).write_text(new_token(), encoding="ascii")
             try:
                 draft.rename(self._path / generation)
@@ -130,8 +128,21 @@ class IndexFolder:
                     old.unlink()
 
 
-def _connect(folder: Path, caches: tuple[int, int] = _CACHES) -> Any:
-    return _driver().connect(str(folder), read_consistency_interval=timedelta(0), session=_session(*caches))
+def connect(place: Path | str, caches: Caches = _CACHES, **more: Any) -> Any:
+    """Returns the tables at a place; a table always reads its newest version, unless `more` says otherwise."""
+    kept = {"read_consistency_interval": timedelta(0), "session": _session(*caches), **more}
+    return _driver().connect(str(place), **kept)
+
+
+def with_caches(opened: Callable[[Caches], Any]) -> Any:
+    """Returns a table, opened with caches that suit its size."""
+    table = opened(_CACHES)
+    return table if table.count_rows() < INDEXED_ROWS else opened(_LARGE_CACHES)
+
+
+def make_table(tables: Any, name: str, schema: Any) -> None:
+    """Makes an empty table."""
+    tables.create_table(name, schema=schema).set_unenforced_primary_key("id")
 
 
 def _driver() -> Any:
@@ -169,11 +180,6 @@ def _put_off(name: str) -> None:
 def _session(indexes: int, metadata: int) -> Any:
     """Returns the driver's caches, which all tables of the process share that have as large ones."""
     return _driver().Session(index_cache_size_bytes=indexes, metadata_cache_size_bytes=metadata)
-
-
-def _make_table(folder: Path, schema: Any) -> None:
-    table = _connect(folder).create_table(_TABLE, schema=schema)
-    table.set_unenforced_primary_key("id")
 
 
 def _retry(step: Callable[[], None], attempts: int = 20) -> None:

@@ -124,17 +124,18 @@ class LanceArchiveIndex:
         self._images = Images()
         self._waiting = WaitingTexts()
         self._workers = Workers(give_back)
+        self._rows_at_once = _UPSERT_ROWS
 
     async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
         if documents:
-            await self._workers.run(lambda: self._upsert(documents))
+            await self._write(lambda: self._upsert(documents), create=True)
 
     async def remove(self, keys: Sequence[tuple[str, int]]) -> None:
         if keys:
-            await self._workers.run(lambda: self._remove(keys))
+            await self._write(lambda: self._remove(keys))
 
     async def search(self, query: ArchiveQuery, waiting: Waiting = NOTHING_WAITS) -> ArchiveAnswer:
-        return await self._workers.run(lambda: self._twice(lambda: self._search(query, waiting)))
+        return await self._read(lambda: self._search(query, waiting))
 
     async def life(self) -> str:
         return await self._workers.run(lambda: self._folder.life(self._folder.generation()) or "")
@@ -144,7 +145,7 @@ class LanceArchiveIndex:
             table = self._table(create=False)
             return table is None or self._fits(table)
 
-        return await self._workers.run(lambda: self._twice(look))
+        return await self._read(look)
 
     def draft(self) -> LanceArchiveIndex:
         made_for = hashlib.sha256(f"{rows.SCHEMA_VERSION} {self._name()}".encode()).hexdigest()[:16]
@@ -160,10 +161,10 @@ class LanceArchiveIndex:
         await self._workers.run(self._publish)
 
     async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
-        return await self._workers.run(lambda: self._twice(lambda: self._sums(apart)))
+        return await self._read(lambda: self._sums(apart))
 
     async def keys(self) -> dict[tuple[str, int], int]:
-        return await self._workers.run(lambda: self._twice(self._keys))
+        return await self._read(self._keys)
 
     async def reset(self) -> None:
         await self._workers.run(self._reset)
@@ -179,6 +180,14 @@ class LanceArchiveIndex:
             await asyncio.to_thread(self._embedder.close)
         await self._workers.close()
         self._opened = None
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        """Returns the result of `work`, which reads the table in use in a worker thread."""
+        return await self._workers.run(lambda: self._twice(work))
+
+    async def _write(self, work: Callable[[], None], *, create: bool = False) -> None:
+        """Runs `work`, which changes the table in use, in a worker thread; `create` tells whether it may create one."""
+        await self._workers.run(work)
 
     # Everything below runs in a worker thread.
 
@@ -228,13 +237,7 @@ class LanceArchiveIndex:
                 return None
             if life is None or life != self._folder.life(generation):
                 raise ArchiveUnavailable("The archive index was replaced meanwhile.", reason="replaced")
-            version, _ = rows.described(table.schema)
-            if version != rows.SCHEMA_VERSION:
-                raise ArchiveUnavailable(
-                    f"The archive index has layout {version}, this version needs {rows.SCHEMA_VERSION}: "
-                    "it must be rebuilt.",
-                    reason="schema",
-                )
+            rows.check_layout(table.schema)
             self._opened = (life, table)
             return self._opened
 
@@ -276,7 +279,7 @@ class LanceArchiveIndex:
         for document in newest.values():
             batch.append((document, windows(clean(document.text))))
             count += max(len(batch[-1][1]), 1)
-            if count >= _UPSERT_ROWS:
+            if count >= self._rows_at_once:
                 self._store(batch)
                 batch, count = [], 0
         self._store(batch)

@@ -21,6 +21,7 @@ from typing import cast
 from blackboard_mcp.protocols.archive import (
     ArchiveIndex,
     ArchiveSource,
+    ClaimedIndex,
     ReplaceableIndex,
     SummingIndex,
     SummingSource,
@@ -47,6 +48,7 @@ _WAITING = 10_000
 _CLEANUP_SECONDS = 600.0
 _CLEANUPS = 4
 _REBUILD_BATCH = 2000
+_PASSING = frozenset({"embedder", "closed", "replaced", "incomplete", "behind", "unreachable", "newer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Indexer:
     """Keeps an index in step with a store. Each process has one `run`, with a `holder` of its own.
 
     `batch` outbox rows are processed together, and after every `maintain_every` of these batches the index is
-    compacted. `pause` is the function that waits between attempts, for a number of seconds.
+    compacted. After news it waits `gather` seconds for more. `pause` is the function that waits between attempts, for a
+    number of seconds.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Indexer:
         *,
         batch: int = 200,
         maintain_every: int = 32,
+        gather: float = 0.0,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._source = source
@@ -80,6 +84,7 @@ class Indexer:
         self._holder = holder
         self._batch = batch
         self._maintain_every = maintain_every
+        self._gather = gather
         self._pause = pause
         self._wake = asyncio.Event()
         self._work = asyncio.Lock()
@@ -226,6 +231,8 @@ class Indexer:
         if not (first.ids or self._broken or (self._repair_due and not self._repaired)):
             await self._clean_up()
             return True
+        if self._gather and self._repaired and not self._broken:
+            await self._pause(self._gather)
         async with self._leased() as mine:
             if not mine:
                 return False
@@ -384,7 +391,7 @@ class Indexer:
         """Holds the lease, renewed in the background; yields false if another process has it.
 
         If a stall loses the lease, a repair can mend all harm: writes are idempotent and never return to an older
-        sequence.
+        sequence. An index that is claimed refuses such writes.
         """
         async with self._work:
             if not await self._source.lease(LEASE, self._holder, _LEASE_SECONDS):
@@ -392,6 +399,8 @@ class Indexer:
                 return
             renewing = asyncio.ensure_future(self._renew())
             try:
+                if isinstance(self._index, ClaimedIndex):
+                    await self._index.claim()
                 yield True
             finally:
                 renewing.cancel()
@@ -416,5 +425,5 @@ class Indexer:
 
 
 def _passes(error: ArchiveUnavailable) -> bool:
-    """Tells whether a rebuild would not help: the model is down, or the index is closed, replaced or being filled."""
-    return error.facts.get("reason") in ("embedder", "closed", "replaced", "incomplete", "behind")
+    """Tells whether a rebuild would not help, as when the model is down, or the index is closed or out of reach."""
+    return error.facts.get("reason") in _PASSING

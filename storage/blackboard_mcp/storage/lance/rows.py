@@ -77,6 +77,20 @@ def described(table_schema: Any) -> tuple[int, str | None]:
         return 0, None
 
 
+def check_layout(table_schema: Any) -> None:
+    """Checks that this version of the product made the table.
+
+    Raises:
+        ArchiveUnavailable: another did.
+    """
+    version, _ = described(table_schema)
+    if version != SCHEMA_VERSION:
+        raise ArchiveUnavailable(
+            f"The archive index has layout {version}, this version needs {SCHEMA_VERSION}: it must be rebuilt.",
+            reason="schema",
+        )
+
+
 def dimension(table_schema: Any) -> int:
     """Returns the dimension of the table's vectors; 0 if it has none."""
     return int(json.loads(table_schema.metadata[_METADATA])["dimension"])

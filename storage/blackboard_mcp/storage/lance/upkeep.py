@@ -19,11 +19,15 @@ _ITERATIONS = 15
 _CLUSTERS = "vector_"
 _KEEP_VERSIONS = timedelta(minutes=30)
 _CONFLICT_ATTEMPTS = 8
+FENCED = "concurrent transaction restore"
+"""What an error says if another writer of a shared table took it over."""
+_FINAL = (FENCED, "retry_timeout")
+"""What errors say that are not repeated here; the driver itself repeats requests to an object store."""
 
 
-def maintain(table: Any) -> bool:
+def maintain(table: Any, keep: timedelta | None = None) -> bool:
     """Compacts a table, and gives a large one its indexes; returns whether it got a new one."""
-    compact(table)
+    compact(table, keep)
     before = _indexed(table)
     unless_conflicting(lambda: _hasten(table))
     return _indexed(table) != before
@@ -33,9 +37,12 @@ def _indexed(table: Any) -> set[str]:
     return {index.name for index in table.list_indices()}
 
 
-def compact(table: Any) -> None:
-    """Compacts a table: a draft needs no more while it is filled."""
-    unless_conflicting(lambda: _compact(table))
+def compact(table: Any, keep: timedelta | None = None) -> None:
+    """Compacts a table, and deletes versions older than `keep`, by default half an hour.
+
+    A draft needs no more while it is filled.
+    """
+    unless_conflicting(lambda: _compact(table, keep))
 
 
 def unless_conflicting(step: Callable[[], object]) -> None:
@@ -46,14 +53,15 @@ def unless_conflicting(step: Callable[[], object]) -> None:
             return
         except Exception as error:
             said = str(error).lower()
-            if attempt + 1 == _CONFLICT_ATTEMPTS or not ("conflict" in said or "retry" in said):
+            repeats = ("conflict" in said or "retry" in said) and not any(x in said for x in _FINAL)
+            if attempt + 1 == _CONFLICT_ATTEMPTS or not repeats:
                 raise
             time.sleep(random.uniform(0.01, 0.05) * 2**attempt)
 
 
-def _compact(table: Any) -> None:
+def _compact(table: Any, keep: timedelta | None) -> None:
     table.checkout_latest()
-    table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+    table.optimize(cleanup_older_than=_KEEP_VERSIONS if keep is None else keep)
 
 
 def _hasten(table: Any) -> None:

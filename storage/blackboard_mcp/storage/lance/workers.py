@@ -18,13 +18,27 @@ T = TypeVar("T")
 REST_SECONDS = 10.0
 
 
+def damaged(error: Exception) -> ArchiveUnavailable:
+    """Returns the error for a table that the driver cannot use."""
+    return ArchiveUnavailable(
+        f"The archive index cannot be used ({type(error).__name__}: {str(error)[:300]}). "
+        "Nothing is lost: it can be rebuilt from the store.",
+        reason="damaged",
+    )
+
+
 class Workers:
-    """A few threads, started at the first call. Errors of the driver leave them as `ArchiveUnavailable`.
+    """A few threads, started at the first call. Errors of the driver leave them as `explained` has them.
 
     `REST_SECONDS` after a call they call `rest` once, if it is given, and then only after another call.
     """
 
-    def __init__(self, rest: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        rest: Callable[[], None] | None = None,
+        explained: Callable[[Exception], ArchiveUnavailable] = damaged,
+    ) -> None:
+        self._explained = explained
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
         self._rest = rest
@@ -41,7 +55,7 @@ class Workers:
         context, loop = copy_context(), asyncio.get_running_loop()
         if self._rest is not None and self._resting is None:
             self._resting = loop.call_later(REST_SECONDS, self._begin_rest, self._rest)
-        return await loop.run_in_executor(self._threads, lambda: context.run(_counted, work))
+        return await loop.run_in_executor(self._threads, lambda: context.run(self._counted, work))
 
     def _begin_rest(self, rest: Callable[[], None]) -> None:
         self._resting = None
@@ -70,21 +84,12 @@ class Workers:
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)
 
-
-def _counted(work: Callable[[], T]) -> T:
-    meter = METER.get()
-    with nullcontext() if meter is None else meter.in_thread(time.perf_counter):
-        return _translated(work)
-
-
-def _translated(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except ArchiveUnavailable:
-        raise
-    except Exception as error:
-        raise ArchiveUnavailable(
-            f"The archive index cannot be used ({type(error).__name__}: {str(error)[:300]}). "
-            "Nothing is lost: it can be rebuilt from the store.",
-            reason="damaged",
-        ) from error
+    def _counted(self, work: Callable[[], T]) -> T:
+        meter = METER.get()
+        with nullcontext() if meter is None else meter.in_thread(time.perf_counter):
+            try:
+                return work()
+            except ArchiveUnavailable:
+                raise
+            except Exception as error:
+                raise self._explained(error) from error

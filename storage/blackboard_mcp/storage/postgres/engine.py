@@ -51,6 +51,8 @@ _REGISTER: Final = (
     "INSERT INTO index_reader(id, seen_at) VALUES (?1, ?2) "
     "ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
 )
+_STATE: Final = "SELECT state FROM index_reader WHERE id = ?1"
+_MOVE_STATE: Final = "UPDATE index_reader SET state = ?3 WHERE id = ?1 AND state = ?2 RETURNING id"
 _FORGET_ROWS: Final = (
     "DELETE FROM outbox_row WHERE reader IN (SELECT id FROM index_reader WHERE seen_at < ?1)"
 )
@@ -521,6 +523,8 @@ class PostgresEngine:
                     "the data at %s are a copy: their boards begin new epochs", self._address.shown
                 )
                 await session.run(lambda: _ask(sql("boards_copied")))
+                # The original goes on writing to a shared index; the copy makes one of its own.
+                await session.fetch("UPDATE index_reader SET state = ''")
         return str(transaction), int(pulse)
 
     async def _commit(self, session: Session, transaction: str) -> BaseException | None:
@@ -576,6 +580,15 @@ class PostgresEngine:
             self._hear.set()
 
     # The archive's indexes
+
+    async def index_state(self) -> str:
+        """Returns the state in use of the index that this machine reads; empty at first."""
+        rows = await self.read(lambda: _ask(_STATE, (self._reader,)))
+        return str(rows[0][0]) if rows else ""
+
+    async def move_index_state(self, former: str, to: str) -> bool:
+        """Notes another state in place of `former`; returns false and changes nothing if that is not the one in use."""
+        return bool(await self.write(lambda: _ask(_MOVE_STATE, (self._reader, former, to))))
 
     async def _register(self) -> None:
         """Notes that this machine's index is there, and forgets those that were not seen for a month."""
@@ -719,9 +732,9 @@ class PostgresEngine:
             await session.close()
 
 
-def _ask(statement: str) -> Any:
+def _ask(statement: str, values: tuple[object, ...] = ()) -> Any:
     """Runs one statement and returns its rows."""
-    return (yield statement, ())
+    return (yield statement, values)
 
 
 @contextlib.contextmanager

@@ -32,11 +32,17 @@ class DatabaseClock:
 
 
 async def open_postgres_store(
-    address: str, *, clock: Clock | None = None, folder: Path | None = None, synchronous: bool = True
+    address: str,
+    *,
+    clock: Clock | None = None,
+    folder: Path | None = None,
+    index_at: str | None = None,
+    synchronous: bool = True,
 ) -> SqlBoardStore:
     """Opens the boards at an address `postgresql://…`; makes or migrates their schema if need be.
 
-    `folder` is the data folder of this machine, which holds its index of the archive. Times are the database's, unless
+    `folder` is the data folder of this machine, which holds its index of the archive unless machines share one,
+    `index_at` a location. Times are the database's, unless
     another `clock` than the machine's is given.
 
     Raises:
@@ -55,7 +61,10 @@ async def open_postgres_store(
             "PostgreSQL needs its driver, which is not installed: pip install 'blackboard-mcp[postgres]'."
         ) from None
 
-    reader = "main" if folder is None else await asyncio.to_thread(_reader, folder)
+    if index_at is not None:
+        reader = f"at {index_at}"
+    else:
+        reader = "main" if folder is None else await asyncio.to_thread(_reader, folder)
     engine = await PostgresEngine.open(parsed, reader=reader, synchronous=synchronous)
     if clock is None or isinstance(clock, SystemClock):
         clock = DatabaseClock(engine)
