@@ -23,6 +23,8 @@ LONGEST = (
     "storage/test_invariants.py",
     "storage/test_mutants.py",
     "storage/test_stores.py",
+    "acceptance/test_shared_index.py",
+    "storage/lance/test_shared.py",
     "acceptance/test_heavy_calls.py",
     "acceptance/test_hostile_calls.py",
     "server/test_invariants.py",
