@@ -16,6 +16,7 @@ def collection() -> Iterator[None]:
     """Leaves the collection of garbage as it was: the tests themselves are frozen where several files run."""
     frozen = gc.get_freeze_count() > 0
     gc.unfreeze()
+    gc.enable()
     yield
     gc.unfreeze()
     if frozen:
@@ -39,10 +40,10 @@ def test_what_is_made_meanwhile_counts_as_old_and_is_still_collected(imported: C
         made: list[object] = []
         imported()
         assert young(made)
+    assert gc.isenabled()
     assert not young(made)
     assert any(one is made for one in gc.get_objects())
     assert gc.get_freeze_count() == 0
-    assert gc.isenabled()
 
 
 def test_nothing_counts_as_old_where_nothing_was_imported() -> None:

@@ -16,13 +16,13 @@ def uncollected() -> Iterator[None]:
     Nothing counts as old if no module was imported: whether a program froze objects takes a look at each of them.
     """
     collects = gc.isenabled()
-    modules = len(sys.modules)
+    known = set(sys.modules)
     gc.disable()
     try:
         yield
     finally:
         if collects:
-            if len(sys.modules) > modules and gc.get_freeze_count() == 0:
+            if sys.modules.keys() - known and gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()  # to the oldest generation, without a look at any object
             gc.enable()
