@@ -118,3 +118,18 @@ async def test_the_threads_rest_once_after_calls(monkeypatch: pytest.MonkeyPatch
     finally:
         await workers.close()
     assert rested.empty()
+
+
+async def test_each_call_puts_the_rest_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "REST_SECONDS", 3600)
+    workers = Workers(lambda: None)
+    try:
+        await workers.run(lambda: None)
+        planned = workers._resting
+        await workers.run(lambda: None)
+        assert planned is not None
+        assert planned.cancelled()
+        assert workers._resting is not None
+        assert not workers._resting.cancelled()
+    finally:
+        await workers.close()

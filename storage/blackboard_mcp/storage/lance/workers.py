@@ -30,7 +30,7 @@ def damaged(error: Exception) -> ArchiveUnavailable:
 class Workers:
     """A few threads, started at the first call. Errors of the driver leave them as `explained` has them.
 
-    `REST_SECONDS` after a call they call `rest` once, if it is given, and then only after another call.
+    `REST_SECONDS` after the last call they call `rest` once, if it is given: beside calls it would slow all down.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class Workers:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
         context, loop = copy_context(), asyncio.get_running_loop()
-        if self._rest is not None and self._resting is None:
+        if self._rest is not None:
+            if self._resting is not None:
+                self._resting.cancel()
             self._resting = loop.call_later(REST_SECONDS, self._begin_rest, self._rest)
         return await loop.run_in_executor(self._threads, lambda: context.run(self._counted, work))
 
