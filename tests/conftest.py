@@ -71,10 +71,7 @@ gc.disable()  # until the tests are collected: nothing of them is garbage
 
 
 def pytest_collection_finish() -> None:
-    """Lets the collector of garbage pass over ten thousand tests, which stay to the end, and look seldom.
-
-    It took a fifth of the CPU.
-    """
+    """Lets the collector of garbage look seldom, and pass over the tests, which stay to the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -33,7 +33,7 @@ __all__ = [
 _ATTEMPTS = 4
 _SHARED_BATCH = 1000
 _GATHER_SECONDS = 10.0
-"""How long changes for a shared index are gathered: many small writes make an object store slow and dear."""
+"""Seconds in which changes for a shared index are gathered: small writes make an object store slow and dear."""
 BUNDLED = EmbedderChoice()
 
 
