@@ -135,7 +135,7 @@ class Served:
 def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
     @asynccontextmanager
     async def serve(**options: Any) -> AsyncIterator[Served]:
-        sample = sample_board.Sample(limits=options.pop("limits", None))
+        sample = options.pop("sample", None) or sample_board.Sample(limits=options.pop("limits", None))
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         options = {"port": 0, **options}

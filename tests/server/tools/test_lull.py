@@ -138,6 +138,31 @@ async def test_the_end_of_a_board_ends_a_wait_at_once(board: Any) -> None:
     assert [event["event"] for event in news["events"]] == ["board.changed"]
 
 
+async def test_a_wait_does_not_read_the_store_for_lines_of_no_concern(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("mine")
+    await ada.do("read")
+    following = board.opened.blackboard.following
+    readings: list[str] = []
+    reading = following._log
+
+    async def counted(agent: str, board: str, since: int | None = None) -> Any:
+        readings.append(agent)
+        return await reading(agent, board, since)
+
+    monkeypatch.setattr(following, "_log", counted)
+    (call,) = await waiting(board, ada.do("wait", seconds=50))
+    for number in range(lull.MOST_LINES):
+        assert readings == ["ada"]
+        await ben.post(f"finding {number}")
+        await heard(board, await board.seq())
+    (news,) = await ended([call])
+    assert len(items_of(news)) == lull.MOST_LINES
+    assert readings == ["ada", "ada"]
+
+
 async def test_many_lines_end_a_wait_at_once(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("mine")

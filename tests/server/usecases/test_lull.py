@@ -10,15 +10,23 @@ from blackboard_mcp.protocols.answers import Owed
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import ItemType
-from blackboard_mcp.server.usecases.lull import MOST_LINES, Lull, asks, resting
+from blackboard_mcp.server.usecases.lull import MOST_LINES, Listening, Lull, asks, passes, resting
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 OWED = Owed("C-3", Duty.RESPOND)
 
 
 def event(kind: EventType = EventType.ITEM_POSTED, **more: Any) -> Event:
-    given = {"item": "F-7", "version": 1, "type": ItemType.FACT, "concerns": (), "data": {}} | more
-    return Event(seq=9, event=kind, key=None, agent="ben", tags=(), at=AT, **given)
+    given = {
+        "seq": 9,
+        "item": "F-7",
+        "version": 1,
+        "type": ItemType.FACT,
+        "concerns": (),
+        "data": {},
+        "key": None,
+    } | more
+    return Event(event=kind, agent="ben", tags=(), at=AT, **given)
 
 
 def concerning(kind: EventType = EventType.ITEM_POSTED, **data: Any) -> Event:
@@ -115,3 +123,69 @@ def test_who_comes_and_what_is_planned_asks_only_those_whom_it_concerns() -> Non
         assert not asks(event(kind, item=None, version=None, type=None), "ada")
     assert asks(event(EventType.TURN_GIVEN, item=None, version=None, type=None, concerns=("ada",)), "ada")
     assert asks(event(EventType.CORE_CHANGED, item=None, version=None, type=None), "ada")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        concerning(),
+        concerning(supports=["H-1"]),
+        event(type=ItemType.HOT_ISSUE),
+        event(data={"critiques": ["H-2"]}),
+        event(data={"to": "cleo"}),
+        event(EventType.DEBATE_CLOSED, data={"state": "CONSENSUS"}),
+        event(EventType.ITEM_VERSIONED),
+        event(EventType.CORE_CHANGED, item=None, version=None, type=None),
+    ],
+)
+def test_what_may_give_an_agent_a_duty_wakes_its_wait(told: Event) -> None:
+    assert not passes(told, "ada")
+    listening = begun(Lull("ada", 5.0))
+    assert listening(told)
+    assert listening.news([told], told.seq) == [told]
+
+
+def begun(lull: Lull, room: int = 50) -> Listening:
+    """A listener whose lull has begun with one line; what `ada` must not see has the key "hidden"."""
+    lull.begin([])
+    lull.hears([event(seq=1)], [], 100.0)
+    listening = Listening(lull, lambda one: one.key != "hidden", lambda: 101.0)
+    listening.room = room
+    return listening
+
+
+def test_a_wait_sleeps_through_what_asks_nothing_and_gets_it_with_what_wakes_it() -> None:
+    listening = begun(Lull("ada", 5.0))
+    quiet = [event(seq=2), event(seq=3, key="hidden"), event(seq=4, data={"supports": ["H-2"]})]
+    assert [listening(one) for one in quiet] == [False, False, False]
+    assert listening.heard_at == 101.0
+    asked = event(seq=5, concerns=("ada",))
+    for _ in range(2):  # whoever was woken looks again itself
+        assert listening(asked)
+    assert [one.seq for one in listening.news([asked], 5)] == [2, 4, 5]
+    assert listening.news([], 5) == []
+
+
+def test_what_lies_after_the_place_that_was_searched_is_kept_for_the_next_answer() -> None:
+    listening = begun(Lull("ada", 5.0))
+    assert not any(listening(event(seq=seq)) for seq in (2, 3, 4))
+    assert [one.seq for one in listening.news([], 3)] == [2, 3]
+    assert not listening(event(seq=4)), "seen already"
+    assert [one.seq for one in listening.news([], 9)] == [4]
+
+
+@pytest.mark.parametrize("room", [3, 50])
+def test_as_many_lines_as_end_a_lull_or_fill_an_answer_wake_a_wait(room: int) -> None:
+    listening = begun(Lull("ada", 5.0), room)
+    most = min(room, MOST_LINES - 1)
+    told = [listening(event(seq=seq)) for seq in range(2, 2 + most)]
+    assert told == [False] * (most - 1) + [True]
+    assert listening(event(seq=1 + most)), "still when it is asked again"
+
+
+def test_the_first_line_of_a_lull_wakes_a_wait() -> None:
+    lull = Lull("ada", 5.0)
+    lull.begin([])
+    listening = Listening(lull, lambda one: True, lambda: 101.0)
+    listening.room = 50
+    assert listening(event())

@@ -194,7 +194,7 @@ def _tune() -> None:
 
     A thread gives up the interpreter's lock for each SQL statement and asks for it back; with the default
     switch interval it waits 5 ms each time while the event loop is busy. Garbage collection runs less often,
-    because requests leave little garbage, and only from `_started` on, because loaded modules are no garbage.
+    because requests leave no cycles behind, and only from `_started` on, because loaded modules are no garbage.
     """
     sys.setswitchinterval(0.0005)
     gc.set_threshold(20_000, 20, 20)

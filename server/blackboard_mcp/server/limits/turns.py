@@ -211,6 +211,7 @@ class CallTurn:
         """Gives up the turn so that others go on; does nothing where the call has no turn."""
         if self._watch is not None:
             self._watch.cancel()
+            self._watch = None  # the timer's context holds this turn
         if self._cost is not None:
             spent = self.meter.seconds - self._counted
             self._counted = self.meter.seconds
@@ -299,6 +300,7 @@ class _Stepped(Generic[T]):
                 return result
             finally:
                 meter.seconds += clock() - begun
+                given = None  # an error that passes through would hold this frame, and the frame the error
             try:
                 given = yield awaited
             except GeneratorExit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from blackboard_mcp.server.mcp.errors import plain_errors
@@ -16,6 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver import server as sdk_module
+from mcp.server.runner import ServerRunner
 from mcp.server.subscriptions import SubscriptionBus
 from mcp.types import (
     CallToolResult,
@@ -134,6 +136,9 @@ class _PlainJson:
 
 
 setattr(modern_http, "json", _PlainJson)  # noqa: B010, the SDK exports it to nobody
+# The SDK keeps this method in the runner that the method holds, and makes a runner for each request: the garbage
+# collector would have to find them all, and stop every call meanwhile.
+setattr(ServerRunner, "on_request", property(attrgetter("_on_request")))  # noqa: B010, it is a cached property
 
 
 def sdk_server(

@@ -27,7 +27,7 @@ from ..input.idempotency import once_of
 from ..limits.rates import Quotas
 from .activity import Activity
 from .last_seen import Looks
-from .lull import Lull, resting
+from .lull import Listening, Lull, passes, resting
 from .page_size import fitting_events
 from .tails import Heard, Tails
 from .viewers import Viewers
@@ -412,30 +412,42 @@ class Following:
         started = looked = deadline - seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
         until = deadline
+        most = limit - len(before)
         found: list[Event] = []
-        waits = lull is None  # a lull begins with the events already there, so collect them first
+        listening = None if lull is None else Listening(lull, wanted, loop.time)
+        first = lull is not None  # a lull begins with the events already there, so collect them first
         while True:
-            patience = max(0.0, min(until, next_report) - loop.time()) if waits else 0.0
-            room = limit - len(before) - len(found)
-            heard = await self.tails.after(board, wanted, place, end=log.seq, limit=room, seconds=patience)
+            room = most - len(found)
+            condition, patience = wanted, max(0.0, min(until, next_report) - loop.time())
+            if first:
+                patience = 0.0
+            elif listening is not None:
+                condition, listening.room = listening, room
+            heard = await self.tails.after(board, condition, place, end=log.seq, limit=room, seconds=patience)
             place = heard.cursor
-            found += heard.events
-            news = heard.events if waits else (*before, *heard.events)
+            news = list(heard.events) if listening is None else listening.news(heard.events, place)
+            found += news
             now = loop.time()
-            if lull is None:
+            if lull is None or listening is None:
                 until = now if news else until
-            elif news:
-                if waits:
+            elif news or (first and before):
+                slept = not first and all(passes(event, agent) for event in news)
+                if not (first or slept):
                     log, looked = await self._log(agent, board), now
+                news = [*before, *news] if first else news
                 named = await self._names(agent, board, resting(news, agent))
-                until = min(deadline, lull.hears(news, log.attention.owed, now, named=named))
-            elif not waits:
+                at = listening.heard_at if slept else now
+                until = min(deadline, lull.hears(news, log.attention.owed, at, named=named))
+            elif first:
                 lull.begin(log.attention.owed)
-            waits = True
-            if now >= until or len(heard.events) == room or self.tails.released:
+            first = False
+            if now >= until or len(found) >= most or self.tails.released:
+                if len(found) > most:
+                    del found[most:]
+                    place = found[-1].seq
                 if place > log.seq or now - looked > _FRESH:
                     log = await self._log(agent, board)
-                return (*_fitting(replace(heard, events=tuple(found))), log)
+                return (*_fitting(Heard(tuple(found), place)), log)
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for news")

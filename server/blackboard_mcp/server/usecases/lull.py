@@ -8,13 +8,14 @@ or calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Owed
 from blackboard_mcp.protocols.events import OF_CONTROL, WITHOUT_ITEM, Event, EventType
 from blackboard_mcp.protocols.items import ItemType, parse_ref
+from blackboard_mcp.protocols.matching import Matcher
 
 MOST_LINES: Final = 15
 """Number of events that ends a lull; with more, their texts would be cut shorter to fit into an answer."""
@@ -46,6 +47,11 @@ class Lull:
     _lines: int = 0
     _owed: frozenset[Owed] = frozenset()
 
+    @property
+    def lines_left(self) -> int:
+        """The number of events with which the lull ends; one before it has begun."""
+        return 1 if self._first is None else MOST_LINES - self._lines
+
     def begin(self, owed: Iterable[Owed]) -> None:
         """Sets the duties that the agent already has at the call, when no events were there; only further
         duties are news.
@@ -68,6 +74,54 @@ class Lull:
         if at_once or any(asks(event, self.agent) for event in events):
             return now
         return min(now + self.seconds, self._first + MOST_LULLS * self.seconds)
+
+
+class Listening:
+    """A matcher for one wait: of the news it wants only what may end the lull, so the wait sleeps through the rest.
+
+    `wanted` finds the news, and `clock` returns the time in seconds. The matcher may be asked about an event again.
+    """
+
+    def __init__(self, lull: Lull, wanted: Matcher, clock: Callable[[], float]) -> None:
+        self._lull = lull
+        self._wanted = wanted
+        self._clock = clock
+        self._slept: list[Event] = []
+        self._last = 0
+        self.room = 0
+        """The number of events with which the answer is full."""
+        self.heard_at = 0.0
+        """When it last found news that may not end the lull."""
+
+    def __call__(self, event: Event) -> bool:
+        """Tells whether the event is news that may end the lull."""
+        if not self._wanted(event):
+            return False
+        if not passes(event, self._lull.agent):
+            return True
+        if event.seq > self._last:
+            self._last = event.seq
+            self._slept.append(event)
+            self.heard_at = self._clock()
+        return len(self._slept) >= min(self.room, self._lull.lines_left)
+
+    def news(self, woke: Iterable[Event], upto: int) -> list[Event]:
+        """Returns what was found since the last call, up to a place in the log: `woke`, and what the wait slept
+        through.
+        """
+        found = {event.seq: event for event in (*self._slept, *woke) if event.seq <= upto}
+        self._slept = [event for event in self._slept if event.seq > upto]
+        return [found[seq] for seq in sorted(found)]
+
+
+def passes(event: Event, agent: str) -> bool:
+    """Tells whether an event that is news to the agent asks nothing of it: a new item of no concern to it."""
+    return (
+        event.event is EventType.ITEM_POSTED
+        and agent not in event.concerns
+        and event.type not in _BINDING
+        and _RESTING.issuperset(event.data)
+    )
 
 
 def asks(event: Event, agent: str) -> bool:

@@ -15,7 +15,7 @@ import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence, Set
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
@@ -235,19 +235,19 @@ class Tails:
                 events: Page = tail.events
             else:
                 events = await self._page(tail, place // PAGE)
-            turn = thread_time()
+            turn, until = thread_time(), perf_counter() + _TURN
             for asked, event in enumerate(tuple(events[_upto(events, place) :]), 1):
                 place = event.seq
                 if wanted(event):
                     found.append(event)
                     if len(found) == limit:
                         return found, place
-                if asked % _ASKED == 0 and (took := thread_time() - turn) > _TURN:
-                    left -= took
+                if asked % _ASKED == 0 and perf_counter() > until:
+                    left -= thread_time() - turn
                     if left < 0:
                         return found, place
                     await asyncio.sleep(0)
-                    turn = thread_time()
+                    turn, until = thread_time(), perf_counter() + _TURN
             left -= thread_time() - turn
             if left < 0:
                 break
@@ -523,10 +523,10 @@ def _check(events: Page, after: int) -> None:
 
 def _weight(events: Page) -> int:
     """Returns the approximate bytes of the events; texts that events share count for each of them."""
-    return sum(
-        800
-        + len(event.key or "")
-        + 60 * (len(event.tags) + len(event.concerns))
-        + sum(100 + len(str(value)) for facts in (event.data, event.metadata) for value in facts.values())
-        for event in events
-    )
+    weight = 0
+    for event in events:
+        weight += 800 + len(event.key or "") + 60 * (len(event.tags) + len(event.concerns))
+        if event.data or event.metadata:
+            facts = (*event.data.values(), *event.metadata.values())
+            weight += sum(100 + len(str(value)) for value in facts)
+    return weight

@@ -139,49 +139,8 @@ class Sections:
     ) -> Line:
         """Returns a line. `alike` are reports that it stands for, of `many` in all; `newer` is the newest of them."""
         formers = tuple(i for i in self._folded.get(item.number, ()) if i.number not in self._told)
-        words = partial(self._words, item, said, formers, alike, newer, many)
+        words = partial(_words, self._standing, item, said, formers, alike, newer, many)
         return Line(item, words, folded=(*formers[:_NAMED], *alike[:_NAMED]))
-
-    def _words(
-        self,
-        item: Item,
-        said: str,
-        formers: tuple[Item, ...],
-        alike: tuple[Item, ...],
-        newer: Item | None,
-        many: int,
-    ) -> str:
-        standing = self._standing
-        lead = identity(item, standing.now, standing.agent) + said
-        beside = circumstances(item, without=_REPLACING)
-        lead += f",{beside}" if said and beside else beside
-        if item.type is ItemType.CRITIQUE and (answer := standing.answer(item)):
-            lead += f", {answer}"
-        superseded = [
-            (edge.target, id_)
-            for edge, (kind, id_) in zip(item.edges, item.cites, strict=False)
-            if kind is EdgeKind.SUPERSEDES
-        ]
-        agreed = [id_ for target, id_ in superseded if target in standing.snapshot.replaced]
-        claimed = [id_ for target, id_ in superseded if target not in standing.snapshot.replaced]
-        replaced = list(dict.fromkeys([*agreed, *(former.id for former in formers)]))
-        if replaced:
-            lead += f", replaces {listed(replaced, ' ', _NAMED)}"
-            # Part of it may hold on, unless the new text is the old one with changes.
-            if item.type in _WORK and len(replaced) == 1 and formers and not _reworded(item, formers[0]):
-                lead += f" ({in_quotes(clip(formers[0].text, _FORMER))})"
-        if claimed:
-            lead += f", claims to replace {listed(claimed, ' ', _NAMED)}"
-        against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
-        if against:
-            lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
-        older = " ".join(i.id for i in alike[:_NAMED]) + more(alike, _NAMED)
-        if newer is not None:
-            lead += f", older than {newer.id}{f' (before it {older})' if older else ''}"
-        elif many > 1:
-            lead += f", newest of {many} alike{f' (older: {older})' if older else ''}"
-        debate = standing.ended.get(item.number)
-        return lead if debate is None else f"{lead}, {self._verdict(item, debate)}"
 
     def _lines(self, items: Iterable[Item]) -> Iterable[Line]:
         """Yields a line for each item by rank. Reports of one author that differ only in figures share the
@@ -232,41 +191,10 @@ class Sections:
             if number in self._told or number in elsewhere:
                 continue
             over = bool(standing.done(item))
-            verdict = self._verdict(item, debate)
+            verdict = _verdict(standing, item, debate)
             between = ", " if verdict.startswith("decided") else " "
             lead = f"{item.id} by {name(item.author, standing.agent)}{between}{verdict}"
             yield Line(item, partial(str, lead), most=SENTENCE if over else 0)
-
-    def _verdict(self, item: Item, debate: Debate) -> str:
-        """Returns how the claim ended, by whom and why: `falls, decided by ann and ben 3m ("units
-        mixed")`.
-        """
-        outcome = str(debate.outcome)
-        instead = self._standing.items.get(debate.gave_way_to)
-        author = "" if instead is None else instead.author
-        conceded = debate.conceded and outcome == Outcome.FALLS
-        if debate.gave_way_to and not conceded:
-            outcome = fate(outcome, item.gave_way_to, author, successor(item))
-        elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
-            outcome = "falls"
-        elif outcome == Outcome.OPEN:
-            outcome = "open again"
-        age = relative_age(debate.closed_at or debate.opened_at, self._standing.now)
-        by = name(debate.closed_by or "", self._standing.agent)
-        if debate.conceded:
-            how = f"conceded by {by}{favour(item.gave_way_to, author, successor(item)) if conceded else ''}"
-            outcome = "gives way" if conceded and item.gave_way_to else outcome
-        elif debate.state in _ENDED:
-            return f"{outcome}, {_ENDED[debate.state]} {age}"
-        else:
-            other = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
-            how = f"decided by {by}{other}"
-        plain = f"{Status.WITHDRAWN} by its author"
-        why = f" ({in_quotes(clip(debate.grounds, _REASON))})" if debate.grounds not in ("", plain) else ""
-        there = self._standing.items
-        answers = [there[number].id for _, number in debate.answers if number in there]
-        see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome != str(Outcome.STANDS) else ""
-        return f"{outcome}, {how} {age}{why}{see}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
         """Returns a map from item number to the items that it replaced, step by step, newest first.
@@ -307,6 +235,83 @@ def _asking(lines: list[Line], reader: str) -> str:
         else ""
     )
     return f"open questions and problems{how}:"
+
+
+def _words(
+    standing: Standing,
+    item: Item,
+    said: str,
+    formers: tuple[Item, ...],
+    alike: tuple[Item, ...],
+    newer: Item | None,
+    many: int,
+) -> str:
+    """Returns the words before an item's text.
+
+    The views of a server would leave much to its garbage collector if a line held the object that holds all lines.
+    """
+    lead = identity(item, standing.now, standing.agent) + said
+    beside = circumstances(item, without=_REPLACING)
+    lead += f",{beside}" if said and beside else beside
+    if item.type is ItemType.CRITIQUE and (answer := standing.answer(item)):
+        lead += f", {answer}"
+    superseded = [
+        (edge.target, id_)
+        for edge, (kind, id_) in zip(item.edges, item.cites, strict=False)
+        if kind is EdgeKind.SUPERSEDES
+    ]
+    agreed = [id_ for target, id_ in superseded if target in standing.snapshot.replaced]
+    claimed = [id_ for target, id_ in superseded if target not in standing.snapshot.replaced]
+    replaced = list(dict.fromkeys([*agreed, *(former.id for former in formers)]))
+    if replaced:
+        lead += f", replaces {listed(replaced, ' ', _NAMED)}"
+        # Part of it may hold on, unless the new text is the old one with changes.
+        if item.type in _WORK and len(replaced) == 1 and formers and not _reworded(item, formers[0]):
+            lead += f" ({in_quotes(clip(formers[0].text, _FORMER))})"
+    if claimed:
+        lead += f", claims to replace {listed(claimed, ' ', _NAMED)}"
+    against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
+    if against:
+        lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
+    older = " ".join(i.id for i in alike[:_NAMED]) + more(alike, _NAMED)
+    if newer is not None:
+        lead += f", older than {newer.id}{f' (before it {older})' if older else ''}"
+    elif many > 1:
+        lead += f", newest of {many} alike{f' (older: {older})' if older else ''}"
+    debate = standing.ended.get(item.number)
+    return lead if debate is None else f"{lead}, {_verdict(standing, item, debate)}"
+
+
+def _verdict(standing: Standing, item: Item, debate: Debate) -> str:
+    """Returns how the claim ended, by whom and why: `falls, decided by ann and ben 3m ("units
+    mixed")`.
+    """
+    outcome = str(debate.outcome)
+    instead = standing.items.get(debate.gave_way_to)
+    author = "" if instead is None else instead.author
+    conceded = debate.conceded and outcome == Outcome.FALLS
+    if debate.gave_way_to and not conceded:
+        outcome = fate(outcome, item.gave_way_to, author, successor(item))
+    elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
+        outcome = "falls"
+    elif outcome == Outcome.OPEN:
+        outcome = "open again"
+    age = relative_age(debate.closed_at or debate.opened_at, standing.now)
+    by = name(debate.closed_by or "", standing.agent)
+    if debate.conceded:
+        how = f"conceded by {by}{favour(item.gave_way_to, author, successor(item)) if conceded else ''}"
+        outcome = "gives way" if conceded and item.gave_way_to else outcome
+    elif debate.state in _ENDED:
+        return f"{outcome}, {_ENDED[debate.state]} {age}"
+    else:
+        other = f" and {name(debate.confirmed_by, standing.agent)}" if debate.confirmed_by else ""
+        how = f"decided by {by}{other}"
+    plain = f"{Status.WITHDRAWN} by its author"
+    why = f" ({in_quotes(clip(debate.grounds, _REASON))})" if debate.grounds not in ("", plain) else ""
+    there = standing.items
+    answers = [there[number].id for _, number in debate.answers if number in there]
+    see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome != str(Outcome.STANDS) else ""
+    return f"{outcome}, {how} {age}{why}{see}"
 
 
 def _reworded(item: Item, former: Item) -> bool:
