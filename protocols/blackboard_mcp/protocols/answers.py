@@ -59,7 +59,7 @@ class Look(int):
         """Returns the look with at most `most` sequences in each set: the first of `above` and the last of `told`."""
         if max(len(self.above), len(self.told)) <= most:
             return self
-        return Look(self, sorted(self.above)[:most], sorted(self.told)[-most:])
+        return Look(self, frozenset(sorted(self.above)[:most]), frozenset(sorted(self.told)[-most:]))
 
     @classmethod
     def of(cls, look: int) -> Look:
