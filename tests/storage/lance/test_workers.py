@@ -15,6 +15,7 @@ from blackboard_mcp.server.limits.turns import EACH_SECONDS, Turns
 from blackboard_mcp.storage.lance import workers as workers_module
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.workers import Workers
+from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]
 
@@ -118,6 +119,25 @@ async def test_the_threads_rest_once_after_calls(monkeypatch: pytest.MonkeyPatch
     finally:
         await workers.close()
     assert rested.empty()
+
+
+async def test_what_fails_at_rest_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(workers_module, "REST_SECONDS", 0.0)
+
+    def rest() -> None:
+        raise OSError("no such page")
+
+    workers = Workers(rest)
+    try:
+        await workers.run(lambda: None)
+        async with asyncio.timeout(PATIENCE):
+            while not caplog.messages:  # noqa: ASYNC110 - nothing else tells of it
+                await asyncio.sleep(0.01)
+        assert "OSError('no such page')" in caplog.messages[0]
+    finally:
+        await workers.close()
 
 
 async def test_each_call_puts_the_rest_off(monkeypatch: pytest.MonkeyPatch) -> None:

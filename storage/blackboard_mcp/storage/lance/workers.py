@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 REST_SECONDS = 10.0
 
@@ -25,6 +27,14 @@ def damaged(error: Exception) -> ArchiveUnavailable:
         "Nothing is lost: it can be rebuilt from the store.",
         reason="damaged",
     )
+
+
+def _try(rest: Callable[[], None]) -> None:
+    """Runs what threads do at rest; an error there ends nothing, so it is logged."""
+    try:
+        rest()
+    except Exception as error:
+        logger.warning("what the archive no longer needs could not be given back: %r", error)
 
 
 class Workers:
@@ -62,7 +72,7 @@ class Workers:
     def _begin_rest(self, rest: Callable[[], None]) -> None:
         self._resting = None
         if self._threads is not None:
-            self._threads.submit(rest)
+            self._threads.submit(_try, rest)
 
     def check_open(self) -> None:
         """Refuses work once the index is closed; the process that opens it next does what remains.
