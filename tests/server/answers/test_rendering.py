@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import boards
 import pytest
-from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Owed
+from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.server.answers.rendering import Rendering
 from blackboard_mcp.server.compose import installation
@@ -141,6 +143,22 @@ async def test_a_footer_has_at_most_thirty_tokens_however_much_waits(board: Any)
     await alice.do("query", limit=1)
     assert "you owe: answer C-31, C-32, C-33 +47 · 99+ unseen" in alice.footer
     assert boards.TOKENIZER.count(alice.footer) <= 30
+
+
+@pytest.mark.parametrize("digits", [1, 3, 4, 6, 9])
+def test_a_footer_names_as_many_duties_as_thirty_tokens_hold(digits: int) -> None:
+    number = 10**digits - 1
+    duties = [Owed(f"D-{number}", Duty.AGREE), Owed(f"H-{number}", Duty.ACKNOWLEDGE)]
+    duties += [Owed(f"F-{number}", Duty.CONFIRM), Owed(f"C-{number}", Duty.RESPOND)]
+    everything = tuple((seq, seq) for seq in range(1, MOST_UNSEEN + 1))
+    say = Rendering(boards.TOKENIZER, boards.HandClock())
+    named = []
+    for owed in permutations(duties):
+        footer = say.footer(number, Attention((*owed, *owed * 12), everything))
+        assert boards.TOKENIZER.count(footer) <= 30, footer
+        named.append(footer.count(f"-{number}"))
+        assert footer.endswith(f" +{52 - named[-1]} · 99+ unseen"), footer
+    assert min(named) >= (2 if digits <= 3 else 1)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from ..input.posts import PostFields
 from ..settings.boards import said_settings
 from ..text.debates import (
+    MOST_OWED,
     awaited,
     awaited_words,
     concession,
@@ -110,6 +111,8 @@ _NAMED = 8
 """Most supporters and opponents that a whole item names."""
 _NOTICES = 8
 """Most retraction notices that a whole item shows."""
+_FOOTER = 30
+"""Most tokens of a footer."""
 _SLACK = 40
 """Tokens kept for the line that says how to read the rest."""
 _LEAST_CUT = 60
@@ -141,21 +144,23 @@ class Rendering:
         """Returns the current instant, from which ages are counted."""
         return self._clock.now()
 
-    # The footer: at most 30 tokens
+    # The footer
 
     def footer(self, seq: int, attention: Attention | None = None) -> str:
         """Returns the footer: `seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`.
 
         It holds the board's sequence, the caller's duties, and the number of items that the caller has not
-        been shown.
+        been shown. It names as many duties as `_FOOTER` tokens hold, and one at least.
         """
-        words = [f"seq {seq}"]
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
-        if owed:
-            words.append(f"you owe: {owed_words(owed)}")
-        if unseen:
-            words.append(f"{unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen")
-        return " · ".join(words)
+        after = f" · {unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen" if unseen else ""
+        if not owed:
+            return f"seq {seq}{after}"
+        for most in range(MOST_OWED, 0, -1):
+            footer = f"seq {seq} · you owe: {owed_words(owed, most)}{after}"
+            if len(footer) <= _FOOTER or self._tokenizer.count(footer) <= _FOOTER:
+                break
+        return footer
 
     def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
         """Returns the text with the footer below it."""

@@ -49,16 +49,19 @@ _YOURS = {
 """Words of the footer for duties whose names do not say what to do."""
 _OTHERS = {**_YOURS, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
 """Words for the duties of others."""
-_OWED = 3
+MOST_OWED = 3
 """Most duties that one line names."""
 
 
-def owed_words(owed: Sequence[Owed]) -> str:
-    """Returns what an agent owes, by what there is to do: `answer C-22, C-23, agree or object to D-9 +1`."""
+def owed_words(owed: Sequence[Owed], most: int = MOST_OWED) -> str:
+    """Returns what an agent owes, by what there is to do: `answer C-22, C-23, agree or object to D-9 +1`.
+
+    At most `most` duties are named.
+    """
     told: dict[str, list[str]] = {}
-    for one in owed[:_OWED]:
+    for one in owed[:most]:
         told.setdefault(_YOURS.get(one.duty, str(one.duty)), []).append(one.id)
-    return ", ".join(f"{do} {', '.join(ids)}" for do, ids in told.items()) + _beyond(owed)
+    return ", ".join(f"{do} {', '.join(ids)}" for do, ids in told.items()) + _beyond(owed, most)
 
 
 def awaited_words(awaited: Sequence[tuple[str, Owed]], known: Container[str]) -> str:
@@ -67,17 +70,17 @@ def awaited_words(awaited: Sequence[tuple[str, Owed]], known: Container[str]) ->
     It says so of who is not among the `known` agents, those who ever wrote on the board.
     """
     told: dict[str, list[str]] = {}
-    for agent, owed in awaited[:_OWED]:
+    for agent, owed in awaited[:MOST_OWED]:
         told.setdefault(agent, []).append(f"{_OTHERS.get(owed.duty, str(owed.duty))} {owed.id}")
     listed = (
         f"{word(agent)}{'' if agent in known else ' (has written nothing yet)'}: {', '.join(duties)}"
         for agent, duties in told.items()
     )
-    return "; ".join(listed) + _beyond(awaited)
+    return "; ".join(listed) + _beyond(awaited, MOST_OWED)
 
 
-def _beyond(duties: Sequence[object]) -> str:
-    return f" +{len(duties) - _OWED}" if len(duties) > _OWED else ""
+def _beyond(duties: Sequence[object], named: int) -> str:
+    return f" +{len(duties) - named}" if len(duties) > named else ""
 
 
 def duty_line(
