@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any, Literal
 
@@ -104,6 +105,64 @@ async def test_reading_asks_nothing_of_the_store() -> None:
     for _ in range(3):
         await decide.enter(one(), [Action.POST], None)
     assert members.asked == 1
+
+
+class _Hung(Members):
+    """Members whose roles are told only when `told` is set, after the first time."""
+
+    def __init__(self, **roles: Role) -> None:
+        super().__init__(**roles)
+        self.told = asyncio.Event()
+
+    async def role_of(self, board: str, agent: str) -> Role | None:
+        role = await super().role_of(board, agent)
+        if self.asked > 1:
+            await self.told.wait()
+        return role
+
+
+async def test_who_calls_often_never_waits_for_its_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, members = [0.0], _Hung(ann=Role.STEWARD)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    decide = rights(members)
+
+    async def roles(*times: float) -> list[Role | None]:
+        found = []
+        for now[0] in times:
+            found.append((await decide.enter(one(), [Action.POST], None)).member)
+            await asyncio.sleep(0)
+        return found
+
+    assert await roles(0, 0.4) == [Role.STEWARD] * 2
+    assert members.asked == 1
+    members.roles["ann"] = Role.CONTRIBUTOR
+    assert await roles(0.6, 0.9) == [Role.STEWARD] * 2
+    assert members.asked == 2
+    members.told.set()
+    await asyncio.sleep(0)
+    assert await roles(1.4) == [Role.CONTRIBUTOR]
+    members.told.clear()
+    late = asyncio.create_task(roles(2.7))
+    await asyncio.sleep(0)
+    assert not late.done(), "a role that is too old is not used"
+    members.told.set()
+    assert await late == [Role.CONTRIBUTOR]
+
+
+async def test_a_role_that_was_forgotten_is_not_put_back_by_a_reading_that_began_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, members = [0.0], _Hung(ann=Role.STEWARD)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    decide = rights(members)
+    for now[0] in (0, 0.6):
+        await decide.enter(one(), [Action.POST], None)
+        await asyncio.sleep(0)
+    members.roles["ann"] = Role.CONTRIBUTOR
+    decide.forget("main")
+    members.told.set()
+    await asyncio.sleep(0)
+    assert (await decide.enter(one(), [Action.POST], None)).member is Role.CONTRIBUTOR
 
 
 async def test_a_refusal_never_rests_on_what_is_remembered() -> None:

@@ -7,6 +7,7 @@ asks here before the use case runs. The store decides which single items an agen
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ from typing import Final
 
 from blackboard_mcp.protocols.access import POWERS, SCOPED, Action, Principal, Role, Scope
 from blackboard_mcp.protocols.board import Board
-from blackboard_mcp.protocols.errors import Forbidden, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Forbidden, Refused, UnknownReference
 from blackboard_mcp.protocols.grants import Grant
 from blackboard_mcp.protocols.names import is_reserved, reserved
 from blackboard_mcp.protocols.store import BoardStore
@@ -111,6 +112,7 @@ class Rights:
         self.introduce: Introduce | None = None
         """Hook that records the owner of an agent; the store decides by it which team items the agent may see."""
         self._roles: FIFOCache[tuple[str, str], tuple[Role | None, float]] = FIFOCache(_REMEMBERED)
+        self._renewing: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._shown: FIFOCache[tuple[str, str], tuple[Role, float]] | None = None
 
     def record_roles(self) -> None:
@@ -251,15 +253,28 @@ class Rights:
     async def _role(self, board: str, agent: str, *, afresh: bool = False) -> Role | None:
         """Returns the role that a board gives an agent, from a cache that is at most a second old.
 
-        This is safe for writes because the store checks the role again. `afresh` skips the cache.
+        This is safe for writes because the store checks the role again. `afresh` skips the cache. An agent that
+        calls often never waits for the store: in the second half of the second its role is read beside its calls.
         """
         now = asyncio.get_running_loop().time()
         kept = self._roles.get((board, agent))
-        if kept is not None and not afresh and now - kept[1] < _REMEMBERED_SECONDS:
-            return kept[0]
-        role = await self._store.role_of(board, agent)
-        self._roles[board, agent] = role, now
-        return role
+        if kept is None or afresh or now - kept[1] >= _REMEMBERED_SECONDS:
+            role = await self._store.role_of(board, agent)
+            self._roles[board, agent] = role, now
+            return role
+        if now - kept[1] >= _REMEMBERED_SECONDS / 2 and (board, agent) not in self._renewing:
+            renewing = asyncio.create_task(self._renew(board, agent, kept))
+            self._renewing[board, agent] = renewing
+            renewing.add_done_callback(lambda _: self._renewing.pop((board, agent)))
+        return kept[0]
+
+    async def _renew(self, board: str, agent: str, kept: tuple[Role | None, float]) -> None:
+        """Reads a role again before it is too old, unless it is forgotten or read by somebody else meanwhile."""
+        now = asyncio.get_running_loop().time()
+        with contextlib.suppress(BlackboardError):  # the next call that needs the role asks again
+            role = await self._store.role_of(board, agent)
+            if self._roles.get((board, agent)) is kept:
+                self._roles[board, agent] = role, now
 
     async def _refusal(
         self, principal: Principal, grant: Grant, member: Role | None, action: Action
