@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from blackboard_mcp.protocols.metering import METER
-from blackboard_mcp.server.limits.turns import ALL_SECONDS, EACH_SECONDS, FEW, Turns, resting
+from blackboard_mcp.server.limits.turns import ALL_SECONDS, BESIDES_SECONDS, EACH_SECONDS, FEW, Turns, resting
 from patience import PATIENCE
 
 DEAR, CHEAP = 0.03, 0.001
@@ -108,7 +108,9 @@ async def test_two_who_always_want_more_get_time_alike_however_dear_their_calls_
     calls += [asyncio.create_task(room.call("cheap", CHEAP)) for _ in range(2_000)]
     await asyncio.gather(*calls)
     first = room.begun[:500]  # by then neither has come to an end
-    spent = {who: first.count(who) * cost for who, cost in (("dear", DEAR), ("cheap", CHEAP))}
+    spent = {
+        who: first.count(who) * (cost + BESIDES_SECONDS) for who, cost in (("dear", DEAR), ("cheap", CHEAP))
+    }
     # One call of the dear kind runs beside as many cheap ones as may be under way.
     assert 0.5 < spent["dear"] / spent["cheap"] < 1.2 * DEAR / EACH_SECONDS, spent
 
@@ -151,6 +153,33 @@ async def test_a_call_that_rests_holds_up_nobody_and_takes_its_turn_when_woken(r
     assert room.begun.count("waiting") < 5
     await asyncio.gather(*waiting)
     assert room.most["waiting"] == 1
+
+
+async def test_what_is_left_of_a_call_after_a_rest_is_not_taken_to_cost_what_its_beginning_did(
+    room: Room,
+) -> None:
+    async def wait(all_rest: asyncio.Barrier) -> None:
+        async def work() -> None:
+            await room._work("beginning", CHEAP / 2, 1)
+            async with resting():
+                await all_rest.wait()
+            await room._work("waiting", DEAR, 3)
+
+        async with room.turns.taking("many", "wait") as turn:
+            await turn.of(work())
+
+    for most in (None, 1):  # by the second time it is known what the rest of a wait costs
+        all_rest = asyncio.Barrier(100)
+        await asyncio.gather(*(wait(all_rest) for _ in range(100)))
+        assert most is None or room.most["waiting"] == most
+        room.most.clear()
+
+
+async def test_calls_with_next_to_no_work_are_bounded_by_what_a_turn_takes_besides(room: Room) -> None:
+    await asyncio.gather(*(room.call("one", 1e-6) for _ in range(100)))
+    room.most.clear()
+    await asyncio.gather(*(room.call("one", 1e-6, steps=30) for _ in range(1_000)))
+    assert room.most["one"] < 50
 
 
 async def test_calls_that_wait_for_something_outside_hold_up_nobody_for_long(room: Room) -> None:

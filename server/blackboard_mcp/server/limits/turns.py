@@ -30,6 +30,8 @@ FEW: Final = 3
 """Number of callers that may each have a call under way whatever it costs."""
 DEAR_SECONDS: Final = 0.004
 """Estimated seconds above which a call shares no commit with others' writes, which would have to wait for it."""
+BESIDES_SECONDS: Final = 0.0005
+"""Seconds that a turn takes besides its measured work: a request is read before, or an answer sent after it."""
 FIRST_GUESS: Final = EACH_SECONDS
 """Estimated seconds of a kind of call that nobody has made yet; such a call runs alone."""
 HELD_SECONDS: Final = 3.0
@@ -196,6 +198,7 @@ class CallTurn:
         self._turns = turns
         self._who = who
         self._kind = kind
+        self._rested = f"{kind} after a rest"
         self._cost: float | None = None
         self._counted = 0.0
         self._watch: asyncio.TimerHandle | None = None
@@ -207,13 +210,18 @@ class CallTurn:
         self.meter.dear = self._turns.is_dear(self._who, self._kind, self._cost)
         self._look_again()
 
+    async def enter_again(self) -> None:
+        """Waits for a turn to go on after a rest. What is left of a call has an estimate of its own."""
+        self._kind = self._rested
+        await self.enter()
+
     def leave(self) -> None:
         """Gives up the turn so that others go on; does nothing where the call has no turn."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None  # the timer's context holds this turn
         if self._cost is not None:
-            spent = self.meter.seconds - self._counted
+            spent = self.meter.seconds - self._counted + BESIDES_SECONDS
             self._counted = self.meter.seconds
             cost, self._cost = self._cost, None
             self._turns.leave(self._who, self._kind, cost, spent)
@@ -277,7 +285,7 @@ async def resting() -> AsyncIterator[None]:
         return
     turn.leave()
     yield
-    await turn.enter()
+    await turn.enter_again()
 
 
 class _Stepped(Generic[T]):

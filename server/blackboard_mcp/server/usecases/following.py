@@ -210,10 +210,9 @@ class Following:
         limit: int,
         report: Report | None,
     ) -> NewsPage:
-        log = await self._log(agent, board)
+        log, viewer = await asyncio.gather(self._log(agent, board), self.viewers.of(agent, board))
         look = log.look
         lull = Lull(agent, self.quotas.limits.lull_seconds)
-        viewer = await self.viewers.of(agent, board)
 
         def fresh(event: Event) -> bool:
             return event.is_news_to(agent) and event.seq not in look.above and event.visible_to(viewer)
@@ -381,8 +380,8 @@ class Following:
         limit: int,
         report: Report | None,
     ) -> NewsPage:
-        wanted = matcher(condition, await self.viewers.of(agent, board))
-        log = await self._log(agent, board)
+        log, viewer = await asyncio.gather(self._log(agent, board), self.viewers.of(agent, board))
+        wanted = matcher(condition, viewer)
         events, cursor, log = await self._hear(
             agent, board, wanted, place, deadline, seconds, limit, report, log
         )
