@@ -71,6 +71,18 @@ class NewsPage:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that waits: for whom, where, until when on the loop's clock, and for how many events at most."""
+
+    agent: str
+    board: str
+    seconds: float
+    deadline: float
+    limit: int
+    report: Report | None = None
+
+
 class Following:
     """Use cases for agents that follow boards.
 
@@ -178,11 +190,11 @@ class Following:
             CursorExpired: the subscription was unused for too long, or `since` is no place in the log.
         """
         name = await self._board_of(board, agent)
-        deadline = asyncio.get_running_loop().time() + seconds
+        call = _Call(agent, name, seconds, asyncio.get_running_loop().time() + seconds, limit, report)
         if subscription is None:
             if since is not None:
                 await self.place(name, since)
-            news = await self._news(agent, name, since, deadline, seconds, limit, report)
+            news = await self._news(call, since)
             self._activity.seen(name, agent)
             return await self._with_texts(name, agent, news)
         if since is not None:
@@ -191,7 +203,7 @@ class Following:
             held = await self._held(name, agent, subscription, since)
             place = held.cursor if since is None else since
             condition = parse_event_filter(held.filter, stored=True)
-            news = await self._watch(agent, name, condition, place, deadline, seconds, limit, report)
+            news = await self._watch(call, condition, place)
             self._activity.seen(name, agent)
             news = replace(await self._with_texts(name, agent, news), subscription=held)
             if since is not None or (not news.events and news.cursor - place < _SKIPPED):
@@ -200,16 +212,8 @@ class Following:
                 return news
             # Another call delivered these events in the meantime: go on after them.
 
-    async def _news(
-        self,
-        agent: str,
-        board: str,
-        since: int | None,
-        deadline: float,
-        seconds: float,
-        limit: int,
-        report: Report | None,
-    ) -> NewsPage:
+    async def _news(self, call: _Call, since: int | None) -> NewsPage:
+        agent, board = call.agent, call.board
         log, viewer = await asyncio.gather(self._log(agent, board), self.viewers.of(agent, board))
         look = log.look
         lull = Lull(agent, self.quotas.limits.lull_seconds)
@@ -220,31 +224,21 @@ class Following:
         if since is not None:
             first: tuple[Event, ...] = ()
             if since in look.told:
-                unseen = await self.tails.after(board, fresh, look, end=since, limit=limit, seconds=0.0)
+                unseen = await self.tails.after(board, fresh, look, end=since, limit=call.limit, seconds=0.0)
                 first = tuple(event for event in unseen.events if event.seq <= since)
-            if len(first) == limit:
+            if len(first) == call.limit:
                 return NewsPage(board, first, since, log.seq, attention=log.attention)
-            *_, log = await self._hear(
-                agent,
-                board,
-                lambda event: event.is_news_to(agent) and event.visible_to(viewer),
-                since,
-                deadline,
-                seconds,
-                limit,
-                report,
-                log,
-                lull,
-                first,
-            )
-            news = await self._whole(agent, board, since, log, limit - len(first))
+
+            def news_to_it(event: Event) -> bool:
+                return event.is_news_to(agent) and event.visible_to(viewer)
+
+            *_, log = await self._hear(call, news_to_it, since, log, lull, first)
+            news = await self._whole(agent, board, since, log, call.limit - len(first))
             return replace(news, events=(*first, *news.events))
         # News begins now for newcomers to a board with a long past, who read the view instead.
         begins = look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN
         place = log.seq if begins else int(look)
-        events, cursor, log = await self._hear(
-            agent, board, fresh, place, deadline, seconds, limit, report, log, lull
-        )
+        events, cursor, log = await self._hear(call, fresh, place, log, lull)
         left = await self.tails.after(
             board,
             lambda event: event.event in LEFT and not fresh(event) and event.visible_to(viewer),
@@ -361,42 +355,26 @@ class Following:
         """Waits for events after `since` that match `condition`, and returns them; with the beginnings of
         versions if `texts`.
         """
-        deadline = asyncio.get_running_loop().time() + seconds
-        news = await self._watch(agent, board, condition, since, deadline, seconds, limit, None)
+        call = _Call(agent, board, seconds, asyncio.get_running_loop().time() + seconds, limit)
+        news = await self._watch(call, condition, since)
         self._activity.seen(board, agent)
         self._looks.streamed(
             board, agent, [event.seq for event in news.events], since, news.cursor, condition
         )
         return await self._with_texts(board, agent, news) if texts else news
 
-    async def _watch(
-        self,
-        agent: str,
-        board: str,
-        condition: EventFilter,
-        place: int,
-        deadline: float,
-        seconds: float,
-        limit: int,
-        report: Report | None,
-    ) -> NewsPage:
+    async def _watch(self, call: _Call, condition: EventFilter, place: int) -> NewsPage:
+        agent, board = call.agent, call.board
         log, viewer = await asyncio.gather(self._log(agent, board), self.viewers.of(agent, board))
         wanted = matcher(condition, viewer)
-        events, cursor, log = await self._hear(
-            agent, board, wanted, place, deadline, seconds, limit, report, log
-        )
+        events, cursor, log = await self._hear(call, wanted, place, log)
         return NewsPage(board, events, cursor, log.seq, attention=log.attention)
 
     async def _hear(
         self,
-        agent: str,
-        board: str,
+        call: _Call,
         wanted: Matcher,
         place: int,
-        deadline: float,
-        seconds: float,
-        limit: int,
-        report: Report | None,
         log: Log,
         lull: Lull | None = None,
         before: tuple[Event, ...] = (),
@@ -407,11 +385,12 @@ class Following:
         Without `lull` the first wanted event ends the wait. Events in `before` were found earlier and count
         for the lull.
         """
+        agent, board, report = call.agent, call.board, call.report
         loop = asyncio.get_running_loop()
-        started = looked = deadline - seconds
+        started = looked = call.deadline - call.seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
-        until = deadline
-        most = limit - len(before)
+        until = call.deadline
+        most = call.limit - len(before)
         found: list[Event] = []
         listening = None if lull is None else Listening(lull, wanted, loop.time)
         first = lull is not None  # a lull begins with the events already there, so collect them first
@@ -436,7 +415,7 @@ class Following:
                 news = [*before, *news] if first else news
                 named = await self._names(agent, board, resting(news, agent))
                 at = listening.heard_at if slept else now
-                until = min(deadline, lull.hears(news, log.attention.owed, at, named=named))
+                until = min(call.deadline, lull.hears(news, log.attention.owed, at, named=named))
             elif first:
                 lull.begin(log.attention.owed)
             first = False
@@ -449,7 +428,7 @@ class Following:
                 return (*_fitting(Heard(tuple(found), place)), log)
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
-                await report(round(now - started, 1), seconds, "waiting for news")
+                await report(round(now - started, 1), call.seconds, "waiting for news")
 
     async def _names(self, agent: str, board: str, versions: list[tuple[int, int]]) -> bool:
         """Tells whether the text of one of these versions mentions the agent."""
