@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import h11
 from blackboard_mcp.server.http.exposure import is_in
 from blackboard_mcp.server.http.gate import head_too_large
+from blackboard_mcp.server.http.plain_requests import PlainCycle, plain_head
 from blackboard_mcp.server.limits.concurrency import Counted
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -109,6 +110,7 @@ class BoundedProtocol(H11Protocol):
     _write_timer: asyncio.TimerHandle | None = None
     _refused = False
     _began = False
+    _plain: PlainCycle | None = None
 
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
@@ -146,6 +148,8 @@ class BoundedProtocol(H11Protocol):
         if self._refused:
             return
         self._began = True
+        if self._took(data):
+            return
         super().data_received(data)
         if self._refused:
             return
@@ -153,6 +157,59 @@ class BoundedProtocol(H11Protocol):
             self._watch_head()
         else:
             self._stop_watching_head()
+
+    def _took(self, data: bytes) -> bool:
+        """Takes data if it begins or continues a plain request; any other goes to h11, after all that was taken."""
+        cycle = self._plain
+        if cycle is not None and cycle.data is not None:
+            if len(data) <= cycle.missing:
+                cycle.more(data)
+                return True
+            cycle.leave()
+            return False
+        conn = self.conn
+        if conn.their_state is not h11.IDLE or conn.our_state is not h11.IDLE or self.access_log:
+            return False
+        head = None if conn.trailing_data[0] else plain_head(data, self.limits.head_bytes)
+        if head is None:
+            return False
+        self._unset_keepalive_if_required()
+        self._stop_watching_head()
+        path = head.path.decode()
+        self.headers = head.headers
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,  # type: ignore[typeddict-item]
+            "method": "POST",
+            "root_path": self.root_path,
+            "path": self.root_path + path,
+            "raw_path": self.root_path.encode() + head.path,
+            "query_string": b"",
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
+        self.cycle = self._plain = PlainCycle(
+            data,
+            head,
+            scope=self.scope,
+            conn=self.conn,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            on_response=self.on_response_complete,
+        )
+        task = self.loop.create_task(self.cycle.run_asgi(self.app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+        return True
 
     def send_400_response(self, msg: str) -> None:
         """Answers data that is not a valid request. uvicorn calls this while it handles the parser's error."""
