@@ -20,12 +20,12 @@ def test_the_sdks_module_uses_of_json_what_ours_stands_for() -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "json"
     )
     assert used == {"dumps": 2, "loads": 1}
-    assert vars(modern_http)["json"] is sdk._PlainJson
+    assert vars(modern_http)["json"] is sdk.PlainJson
 
 
 @pytest.mark.parametrize("text", ["größer als 数 🙂", "half of a pair \ud83d"])
 def test_letters_go_as_they_are_and_halves_of_pairs_as_escapes(text: str) -> None:
-    written = sdk._PlainJson.dumps({"text": text}, separators=(",", ":"))
-    assert sdk._PlainJson.loads(written.encode()) == {"text": text}
+    written = sdk.PlainJson.dumps({"text": text}, separators=(",", ":"))
+    assert sdk.PlainJson.loads(written.encode()) == {"text": text}
     assert ("\\u" in written) == (not text.isprintable())
     assert json.loads(written) == {"text": text}

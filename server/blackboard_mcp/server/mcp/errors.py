@@ -76,7 +76,7 @@ async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
     Raises:
         MCPError: the request fails, or has too many values.
     """
-    if _is_too_much(ctx.params, tool=ctx.method == "tools/call"):
+    if holds_too_much(ctx.params, tool=ctx.method == "tools/call"):
         raise MCPError(INVALID_PARAMS, f"a request has at most {_MOST_VALUES:,} values beside its arguments")
     try:
         return await call_next(ctx)
@@ -89,7 +89,7 @@ async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
         raise MCPError(exc.error.code, message, data=data) from None
 
 
-def _is_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
+def holds_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
     """Tells whether the parameters hold so many values that the SDK might need seconds to report their faults.
 
     Arguments of tools are not counted: our own code checks them.

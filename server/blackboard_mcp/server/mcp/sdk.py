@@ -116,7 +116,7 @@ class SdkServer(MCPServer[Any]):
         return await self._served_prompts.get(name, arguments or {}, context.request_context)
 
 
-class _PlainJson:
+class PlainJson:
     """A replacement for `json` in the SDK's modern HTTP code.
 
     The SDK's would escape every letter outside ASCII as 6 or 12 bytes.
@@ -135,7 +135,7 @@ class _PlainJson:
         return text
 
 
-setattr(modern_http, "json", _PlainJson)  # noqa: B010, the SDK exports it to nobody
+setattr(modern_http, "json", PlainJson)  # noqa: B010, the SDK exports it to nobody
 # The SDK keeps this method in the runner that the method holds, and makes a runner for each request: the garbage
 # collector would have to find them all, and stop every call meanwhile.
 setattr(ServerRunner, "on_request", property(attrgetter("_on_request")))  # noqa: B010, it is a cached property

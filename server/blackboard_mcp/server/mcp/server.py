@@ -20,6 +20,7 @@ from blackboard_mcp.server.input.arguments import schema_tokens
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.mcp.admission import Admission
 from blackboard_mcp.server.mcp.callers import Callers, ConnectionInfo, Identify, one_client, principal_of
+from blackboard_mcp.server.mcp.plain_calls import LONGEST_BODY, PlainCalls, plain_call
 from blackboard_mcp.server.mcp.prompts import CompletionFunction, Completions, PromptFunction, ServedPrompts
 from blackboard_mcp.server.mcp.resources import ListHook, ResourceFunction, ServedResources
 from blackboard_mcp.server.mcp.sdk import sdk_server
@@ -27,8 +28,8 @@ from blackboard_mcp.server.mcp.stdio import stdio_streams
 from blackboard_mcp.server.mcp.streams import Hub
 from blackboard_mcp.server.mcp.subscriptions import HubBus, SubscribeHook, Subscriptions
 from blackboard_mcp.server.mcp.tools import GONE_SCOPE_KEY, CallHook, FooterHook, ServedTools
+from blackboard_mcp.server.tools.tool import Quick, ToolSet
 from blackboard_mcp.server.tools.tool import Tool as ServedTool
-from blackboard_mcp.server.tools.tool import ToolSet
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -52,14 +53,12 @@ _METHOD, _NAME, _VERSION, _ACCEPT = _ROUTING = (
     b"mcp-protocol-version",
     b"accept",
 )
-_SMALL = 16_384
-"""Bytes of a body up to which its arguments are looked at before the SDK reads them."""
 
 
 def _arguments(body: bytes) -> Mapping[str, Any]:
     """Returns the arguments of a call by its body; none where it is large or says no such thing."""
     try:
-        found = json.loads(body)["params"]["arguments"] if len(body) <= _SMALL else None
+        found = json.loads(body)["params"]["arguments"] if len(body) <= LONGEST_BODY else None
     except (ValueError, LookupError, TypeError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {}
@@ -122,7 +121,7 @@ class BoardServer:
         self.limits = limits or Limits()
         self.ready = False
         self._trouble: Callable[[], Awaitable[str | None]] | None = None
-        always = structured == "always"
+        self._always = always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
         admission = Admission(self._callers, self.limits)
         self._door = self.tools.door
@@ -345,12 +344,19 @@ class BoardServer:
             max_request_body_size=self.limits.body_bytes,
         )
 
+        plain = PlainCalls(self._tools, self._sdk._lowlevel_server.server_info_stamp)
+
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-            told = self._called(scope["headers"])
-            is_quick = False if told is None else told.quick
-            if callable(is_quick):
+            tool = self._called(scope["headers"])
+            is_quick: Quick = False
+            if tool is not None and tool.quick is not False:
                 message = await receive()
-                is_quick = is_quick(_arguments(message.get("body", b"")))
+                body = message.get("body", b"")
+                call = None if self._always else plain_call(tool, scope, body)
+                if call is not None:
+                    await plain.answer(call, send)
+                    return
+                is_quick = tool.quick(_arguments(body)) if callable(tool.quick) else True
                 receive = _again(message, receive)
             chosen = quick if is_quick else manager
             await chosen.handle_request(scope, receive, send)

@@ -112,7 +112,7 @@ class ServedTools:
         caller = await self._callers.of(ctx)
         gone = _gone_event(ctx) if tool.ends_with_client else None
         if gone is None:
-            return await self._run(tool, caller, arguments)
+            return await self.run(tool, caller, arguments)
         # The legacy transport leaves a call running after its client has disconnected. A call that only reads or
         # waits is cancelled then, so that it does not take news or work that nobody will receive.
         result: CallToolResult | None = None
@@ -125,7 +125,7 @@ class ServedTools:
 
             tasks.start_soon(watch)
             try:
-                result = await self._run(tool, caller, arguments)
+                result = await self.run(tool, caller, arguments)
             except MCPError as exc:
                 failure = exc
             tasks.cancel_scope.cancel()
@@ -135,7 +135,8 @@ class ServedTools:
             raise MCPError(_REQUEST_CANCELLED, "the client is gone")
         return result
 
-    async def _run(self, tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def run(self, tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Runs a tool for a caller in its turn, and returns its answer; failures are error results."""
         try:
             admitted = self._admission.of_call(
                 caller, waits=tool.waits and arguments.get(WAITING_ARGUMENT) != 0
