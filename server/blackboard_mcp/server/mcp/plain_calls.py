@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from starlette.types import Scope, Send
 
-LONGEST_BODY: Final = 16_384
-"""Bytes of a body up to which a call is plain: a body that is not is read once more, by the SDK."""
 _METHOD: Final = "tools/call"
 _MESSAGE: Final = {"jsonrpc", "id", "method", "params"}
 _PARAMS: Final = {"name", "arguments", "_meta"}
@@ -55,8 +53,7 @@ def plain_call(tool: Tool, scope: Scope, body: bytes) -> PlainCall | None:
     told = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
     principal = scope.get(PRINCIPAL_SCOPE_KEY)
     if (
-        len(body) > LONGEST_BODY
-        or scope["method"] != "POST"
+        scope["method"] != "POST"
         or len(told) < len(raw)
         or any(name.startswith(_DECLARING) for name, _ in raw)
         or told.get("content-type") != "application/json"

@@ -20,7 +20,6 @@ from blackboard_mcp.server.input.arguments import schema_tokens
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.mcp.admission import Admission
 from blackboard_mcp.server.mcp.callers import Callers, ConnectionInfo, Identify, one_client, principal_of
-from blackboard_mcp.server.mcp.plain_calls import LONGEST_BODY, PlainCalls, plain_call
 from blackboard_mcp.server.mcp.prompts import CompletionFunction, Completions, PromptFunction, ServedPrompts
 from blackboard_mcp.server.mcp.resources import ListHook, ResourceFunction, ServedResources
 from blackboard_mcp.server.mcp.sdk import sdk_server
@@ -53,12 +52,14 @@ _METHOD, _NAME, _VERSION, _ACCEPT = _ROUTING = (
     b"mcp-protocol-version",
     b"accept",
 )
+_SMALL = 16_384
+"""Bytes of a body up to which it is looked into before the SDK reads it."""
 
 
 def _arguments(body: bytes) -> Mapping[str, Any]:
     """Returns the arguments of a call by its body; none where it is large or says no such thing."""
     try:
-        found = json.loads(body)["params"]["arguments"] if len(body) <= LONGEST_BODY else None
+        found = json.loads(body)["params"]["arguments"] if len(body) <= _SMALL else None
     except (ValueError, LookupError, TypeError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {}
@@ -327,6 +328,8 @@ class BoardServer:
 
     def http_sessions(self) -> HttpSessions:
         """Returns the SDK's HTTP endpoint with its sessions. May be called once for each server."""
+        from blackboard_mcp.server.mcp.plain_calls import PlainCalls, plain_call  # needless over stdio
+
         self._sdk.streamable_http_app(
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=self.limits.body_bytes,
@@ -352,7 +355,8 @@ class BoardServer:
             if tool is not None and tool.quick is not False:
                 message = await receive()
                 body = message.get("body", b"")
-                call = None if self._always else plain_call(tool, scope, body)
+                plainly = len(body) <= _SMALL and not self._always
+                call = plain_call(tool, scope, body) if plainly else None
                 if call is not None:
                     await plain.answer(call, send)
                     return
