@@ -7,10 +7,13 @@ up to LAST. Both tell in lines of JSON on standard output what was acknowledged 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +32,17 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
         Once,
     )
     from blackboard_mcp.protocols.board import BoardConfig
+    from blackboard_mcp.protocols.errors import StoreBusy
     from blackboard_mcp.protocols.items import Draft
     from blackboard_mcp.protocols.transactions import Transaction
     from blackboard_mcp.storage.store import SqlBoardStore
     from blackboard_mcp.storage.testing.harness import draft
+
+    async def patiently(call: Callable[[], Awaitable[Any]]) -> Any:
+        # On a disk that stands still for 15 seconds everybody is told to try again, and does.
+        while True:
+            with contextlib.suppress(StoreBusy):
+                return await call()
 
     store = await SqlBoardStore.open(folder / "board.sqlite3")
     say(ready=True)
@@ -45,7 +55,9 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
             drafts = [draft(f"{text} {key}", key=f"{agent}:{key}") for key in ("a", "b")]
             gone = Draft(None, key=f"{agent}:b", delete=True)
             both = Transaction(writes=[*drafts, gone])
-            committed = await store.transact(BOARD, agent, both, config=BoardConfig(), once=once)
+            committed = await patiently(
+                partial(store.transact, BOARD, agent, both, config=BoardConfig(), once=once)
+            )
             a, b, _ = committed.items
             made = [[a.number, a.version], [b.number, b.version - 1]]
             texts = [d.text for d in drafts]
@@ -62,7 +74,7 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
                 drafts = [draft(f"{text} {place}", "LOG") for place in range(dice.randrange(1, 20))]
             case _:
                 drafts = [draft(text, "LOG", private=dice.random() < 0.3)]
-        posted = await store.post(BOARD, agent, drafts, config=BoardConfig(), once=once)
+        posted = await patiently(partial(store.post, BOARD, agent, drafts, config=BoardConfig(), once=once))
         made = [[item.number, item.version] for item in posted.items]
         say(step=step, items=made, texts=[d.text for d in drafts], repeated=posted.repeated)
     await store.close()
@@ -71,6 +83,7 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
 async def follow(folder: Path, name: str, done: int, last: int) -> None:
     """Every event after `done` that the agent may see, each batch confirmed by asking for the next."""
     from blackboard_mcp.protocols.clock import SystemClock
+    from blackboard_mcp.protocols.errors import StoreBusy
     from blackboard_mcp.server.usecases.activity import Activity
     from blackboard_mcp.server.usecases.following import Following
     from blackboard_mcp.server.usecases.last_seen import Looks
@@ -88,7 +101,10 @@ async def follow(folder: Path, name: str, done: int, last: int) -> None:
     say(ready=True)
     place = done
     while place < last:
-        news = await following.wait(name, None, subscription="all", since=place, seconds=20.0, limit=40)
+        try:
+            news = await following.wait(name, None, subscription="all", since=place, seconds=20.0, limit=40)
+        except StoreBusy:
+            continue
         for event in news.events:
             say(seq=event.seq, event=event.event, item=event.item)
         place = news.cursor

@@ -70,13 +70,14 @@ class Life:
 
     def live_on(self, dice: random.Random) -> asyncio.Task[None]:
         self.due = len(self.journal) + dice.randrange(2, 14 if self.role == "work" else 60)
+        self.process = None
         return asyncio.create_task(self.live())
 
     async def hear(self, lines: int) -> None:
-        """Returns after so many more lines of the journal, or when the process has nothing more to say."""
+        """Returns after so many more lines of the journal, or when the process ended or nobody says anything more."""
         wanted = len(self.journal) + lines
         with contextlib.suppress(TimeoutError):
-            while len(self.journal) < wanted:
+            while len(self.journal) < wanted and (self.process is None or self.process.returncode is None):
                 self.told.clear()
                 await asyncio.wait_for(self.told.wait(), PATIENCE)
 
@@ -117,6 +118,7 @@ async def test_processes_killed_at_work_lose_nothing_acknowledged_and_do_nothing
         await life.hear(2)
         life.kill()
     await asyncio.gather(*(running[life.name] for life in workers))
+    assert {life.process.returncode for life in workers if life.process} == {-9}, "one ended by itself"
     # What may have been committed and not acknowledged is tried again.
     await asyncio.gather(*(life.live(len(life.steps) + 1) for life in workers))
     store = await SqlBoardStore.open(tmp_path / "board.sqlite3")
