@@ -377,7 +377,7 @@ LEAK += "WHERE board = ?1 AND seq > ?2 AND ?3 <> '' ORDER BY seq LIMIT ?4"
 
 def kept_later(patch: pytest.MonkeyPatch) -> None:
     """What a call answered is kept in a transaction after that of the call."""
-    honest, write = repeating.remember, SqliteEngine.write
+    honest = repeating.remember
     pending: list[tuple[Any, ...]] = []
 
     def later(*given: Any) -> rows.Steps[None]:
@@ -385,15 +385,19 @@ def kept_later(patch: pytest.MonkeyPatch) -> None:
         return
         yield  # a generator
 
-    async def twice(self: SqliteEngine, operation: Operation[Any]) -> Any:
-        answer = await write(self, operation)
-        while pending:
-            given = pending.pop(0)
-            await write(self, lambda given=given: honest(*given))
-        return answer
+    def twice(write: Callable[..., Any]) -> Callable[..., Any]:
+        async def writing(self: Any, operation: Operation[Any]) -> Any:
+            answer = await write(self, operation)
+            while pending:
+                given = pending.pop(0)
+                await write(self, lambda given=given: honest(*given))
+            return answer
+
+        return writing
 
     patch.setattr(repeating, "remember", later)
-    patch.setattr(SqliteEngine, "write", twice)
+    for engine in (SqliteEngine, PostgresEngine):
+        patch.setattr(engine, "write", twice(engine.write))
 
 
 ANY_OWNER = (
