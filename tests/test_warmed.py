@@ -39,6 +39,11 @@ def test_it_says_and_returns_what_a_new_interpreter_does(
     assert said("warm") == said("cold", **COLD)
 
 
+def test_it_loads_no_vocabulary_and_builds_no_model_again() -> None:
+    script = Path(__file__).parent / "support" / "warm_child.py"
+    assert subprocess.run([sys.executable, str(script)], capture_output=True, check=True).stdout == b"\n"
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o027])
 def test_it_makes_files_with_the_mask_that_was_asked_for(mask: int) -> None:
     script = Path(__file__).parent / "support" / "umask_child.py"

@@ -32,6 +32,7 @@ from runpy import run_path
 from typing import Any, Final
 
 import template
+from pydantic import BaseModel
 
 MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
@@ -275,14 +276,28 @@ def leave(code: int) -> None:
 
 
 async def rehearse(folder: Path) -> None:
-    """Makes what a server makes once in a process: the models and schemas of all tools."""
+    """Does what a process does only once: it loads the vocabulary, and makes all tools, schemas and models."""
     compose = import_module(f"{MODULE}.compose")
-    given = import_module(f"{MODULE}.settings.server").Settings(
-        data=folder, synchronous="NORMAL", tools=("core", "admin", "memory", "messages")
-    )
-    async with compose.installation(given, eager_index=False, background=False) as opened:
-        compose.build_server(opened)
-        import_module(f"{MODULE}.text.tokens").load_tokenizer("o200k_base").count("loaded at the first count")
+    client = import_module("mcp.client").Client
+    settings = import_module(f"{MODULE}.settings.server")
+    chosen = settings.Settings(data=folder, synchronous="NORMAL", tools=settings.TOOL_SETS)
+    calls = {"post": {"text": "said", "type": "FACT"}, "query": {"text": "said"}, "read": {}}
+    import_module(f"{MODULE}.text.tokens").encoding("o200k_base")
+    async with compose.installation(chosen, eager_index=False, background=False) as opened:
+        server = compose.build_server(opened)
+        for mode in ("legacy", import_module(f"{MODULE}.demo.process").MODERN):
+            async with client(server.sdk_server, mode=mode) as agent:
+                await agent.list_tools()
+                for tool, given in calls.items():
+                    assert not (await agent.call_tool(tool, given)).is_error
+    build(BaseModel)
+
+
+def build(model: type[BaseModel]) -> None:
+    """Builds all models under a model that wait for their first use."""
+    for under in model.__subclasses__():
+        under.model_rebuild(raise_errors=False)
+        build(under)
 
 
 if __name__ == "__main__":
