@@ -12,14 +12,20 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
+import httpx2
 import pytest
 import sample_board
 from blackboard_mcp.protocols.errors import Conflict, RateLimited
 from blackboard_mcp.server.access.needs import NOTHING
+from blackboard_mcp.server.http.plain_requests import PlainCycle
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.mcp.plain_calls import PlainCalls
 from blackboard_mcp.server.tools.tool import Answer, Caller
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE
 from pydantic import Field
+from starlette.routing import Router
 
 VERSION = "2026-07-28"
 META: dict[str, Any] = {
@@ -252,7 +258,7 @@ async def test_a_plain_call_whose_client_hangs_up_runs_to_its_end(serving: Any) 
         wire.writer.close()
         await wire.writer.wait_closed()
         go.set()
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(ended.wait(), PATIENCE)
 
 
 async def test_what_a_plain_call_is_told_of_the_server_is_the_sdks_own_stamp(serving: Any) -> None:
@@ -261,3 +267,56 @@ async def test_what_a_plain_call_is_told_of_the_server_is_the_sdks_own_stamp(ser
         reply = await served.exchange(served.modern("tools/call", "say", arguments={"text": "a"}))
         stamp = reply.document["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]
         assert stamp == served.sample.server.sdk_server._lowlevel_server.server_info_stamp
+
+
+async def test_calls_of_the_sdks_own_client_are_plain_requests_and_plain_calls(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[PlainCycle] = []
+    made, leave = PlainCycle.__init__, PlainCycle.leave
+
+    def counted(cycle: PlainCycle, *given: Any, **settings: Any) -> None:
+        cycles.append(cycle)
+        made(cycle, *given, **settings)
+
+    def leaving(cycle: PlainCycle) -> None:
+        left.append(cycle)
+        leave(cycle)
+
+    cycles: list[PlainCycle] = []
+    async with serving() as served:
+        with_tools(served.sample)
+        both = Both(served, monkeypatch)
+        async with (
+            httpx2.AsyncClient(headers={"X-Blackboard-Agent": "alice"}, timeout=PATIENCE) as http,
+            Client(streamable_http_client(served.mcp, http_client=http), mode=VERSION) as client,
+        ):
+            await client.list_tools()
+            monkeypatch.setattr(PlainCycle, "__init__", counted)
+            monkeypatch.setattr(PlainCycle, "leave", leaving)
+            for number in range(3):
+                result = await client.call_tool("say", {"text": f"{number}"})
+                assert result.content[0].text == f"alice None say {number}"
+        assert both.plain == 3
+        assert (len(cycles), left) == (3, [])
+
+
+async def test_the_router_is_not_asked_for_the_endpoint_of_calls(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    app = Router.app
+
+    async def noted(router: Router, scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope.get("path", ""))
+        await app(router, scope, receive, send)
+
+    monkeypatch.setattr(Router, "app", noted)
+    async with serving() as served:
+        with_tools(served.sample)
+        asked.clear()
+        await served.exchange(served.modern("tools/call", "say", arguments={"text": "a"}))
+        assert asked == []
+        for path, status in (("/healthz", 200), ("/mcp/", 307), ("/mcp/more", 404)):
+            assert (await served.exchange(served.request(path, "GET"))).status == status
+        assert asked == ["/healthz", "/mcp/", "/mcp/more"]

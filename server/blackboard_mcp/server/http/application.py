@@ -21,6 +21,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 HEALTH_PATH: Final = "/healthz"
 LIVE_PATH: Final = "/livez"
@@ -29,6 +30,18 @@ _SERVING: Final = (None, "low", "full")
 
 A server short of disk space can still serve readers, and a restart would not help.
 """
+
+
+class _McpFirst:
+    """Passes requests for the MCP endpoint to it, past the router, which costs each of them 15 µs."""
+
+    def __init__(self, app: ASGIApp, *, endpoint: ASGIApp) -> None:
+        self._app = app
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = self._endpoint if scope["type"] == "http" and scope["path"] == MCP_PATH else self._app
+        await chosen(scope, receive, send)
 
 
 def build_application(
@@ -102,6 +115,7 @@ def build_application(
             ),
             Middleware(Bodies, limits=server.limits),
             *step_up,
+            Middleware(_McpFirst, endpoint=endpoint),
         ],
         lifespan=serving,
     )

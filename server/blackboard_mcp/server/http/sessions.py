@@ -192,5 +192,7 @@ class IdentifiedEndpoint:
 
 
 def _header(scope: Scope, name: bytes) -> str | None:
-    found = next((value for key, value in scope["headers"] if key == name), None)
-    return None if found is None else found.decode("latin-1")
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return None

@@ -55,7 +55,7 @@ def plain_call(tool: Tool, scope: Scope, body: bytes) -> PlainCall | None:
     if (
         scope["method"] != "POST"
         or len(told) < len(raw)
-        or any(name.startswith(_DECLARING) for name, _ in raw)
+        or _DECLARING in b"\n".join([name for name, _ in raw])
         or told.get("content-type") != "application/json"
         or {kind.strip() for kind in told.get("accept", "").split(",")} != _ACCEPTED
         or not isinstance(principal, Principal)
