@@ -320,3 +320,9 @@ async def test_the_router_is_not_asked_for_the_endpoint_of_calls(
         for path, status in (("/healthz", 200), ("/mcp/", 307), ("/mcp/more", 404)):
             assert (await served.exchange(served.request(path, "GET"))).status == status
         assert asked == ["/healthz", "/mcp/", "/mcp/more"]
+
+
+def test_plain_calls_do_without_known_middlewares_alone(roomy: Any) -> None:
+    middlewares = roomy.server.sdk_server._lowlevel_server.middleware
+    names = [getattr(each, "__qualname__", type(each).__qualname__) for each in middlewares]
+    assert names == ["RequestStateBoundary", "plain_errors", "Admission.of_requests"]
