@@ -179,7 +179,7 @@ class BoundedProtocol(H11Protocol):
         self.headers = head.headers
         self.scope = {
             "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "asgi": {"version": self.config.asgi_version, "spec_version": "2.3"},
             "http_version": "1.1",
             "server": self.server,
             "client": self.client,
