@@ -27,6 +27,9 @@ from mcp.client import Client
 from patience import PATIENCE, until
 from s3_server import KEY, SECRET, S3Server, s3_server
 
+SOON = ("--index-every-seconds", "1")
+"""Options of servers that others wait for."""
+
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[str]:
@@ -103,7 +106,7 @@ async def test_servers_answer_alike_from_one_index_that_is_fed_once(
     tmp_path: Path, store: str, place: str
 ) -> None:
     database = Database(store)
-    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place)
+    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place, *SOON)
     async with AsyncExitStack() as stack:
         clients = []
         for name in ("one", "two"):
@@ -155,7 +158,8 @@ async def test_the_other_takes_over_when_a_server_dies_or_stalls_in_the_middle_o
         for name in ("one", "two"):
             server = await stack.enter_async_context(
                 http_server(
-                    tmp_path / name, "--store", store, "--tools", "all", "--index-at", place, "--embedder", "openai",
+                    tmp_path / name, "--store", store, "--tools", "all", "--index-at", place, *SOON,
+                    "--embedder", "openai",
                     "--embedding-url", f"{model.url}/v1", "--embedding-model", "tiny",
                 )
             )  # fmt: skip
@@ -242,7 +246,7 @@ async def test_a_copy_of_the_database_leaves_the_originals_index_alone(tmp_path:
     database = Database(store)
     place = tmp_path / "shared"
     place.mkdir()
-    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", str(place))
+    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", str(place), *SOON)
     async with http_server(tmp_path / "one", *options) as one, http_clients(one.url)("ann") as ann:
         await archive(ann, "the old figure is seven")
         await search_archive(ann, "main", "figure")
@@ -263,7 +267,7 @@ async def test_a_copy_of_the_database_leaves_the_originals_index_alone(tmp_path:
 
 async def test_the_command_builds_the_shared_index_anew(tmp_path: Path, store: str, place: str) -> None:
     database = Database(store)
-    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place)
+    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place, *SOON)
     there = {
         "BLACKBOARD_STORE": store,
         "BLACKBOARD_INDEX_AT": place,

@@ -326,7 +326,9 @@ def _shared_index(settings: Settings, store: BoardStore) -> SharedLocation | Non
         raise InvalidInput(
             "index_at needs LanceDB, which is not installed here and has no wheels for some platforms."
         )
-    return SharedLocation(settings.index_at, cast(Any, store).engine)
+    return SharedLocation(
+        settings.index_at, cast(Any, store).engine, every=float(settings.index_every_seconds)
+    )
 
 
 async def _own_index(settings: Settings) -> ArchiveIndex | None:

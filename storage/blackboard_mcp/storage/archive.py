@@ -32,8 +32,6 @@ __all__ = [
 
 _ATTEMPTS = 4
 _SHARED_BATCH = 1000
-_GATHER_SECONDS = 10.0
-"""Seconds in which changes for a shared index are gathered: small writes make an object store slow and dear."""
 BUNDLED = EmbedderChoice()
 
 
@@ -62,10 +60,14 @@ def trouble_at(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SharedLocation:
-    """A location of an index that several machines share, and where the state of it that is in use is kept."""
+    """A location of an index that several machines share, and where the state of it that is in use is kept.
+
+    `every` is the number of seconds in which changes are gathered: small writes make an object store slow and dear.
+    """
 
     location: str
     states: IndexStates
+    every: float
 
     def index(self, embedder: EmbedderChoice) -> ArchiveIndex:
         """Returns the index there, in LanceDB's form."""
@@ -123,7 +125,7 @@ class SearchableArchive:
             few: dict[str, Any] = {}
             if self._index is None and self._shared is not None:
                 self._index = self._shared.index(self._embedder)
-                few = {"batch": _SHARED_BATCH, "gather": _GATHER_SECONDS}
+                few = {"batch": _SHARED_BATCH, "gather": self._shared.every}
             elif self._index is None:
                 self._index = archive_index(self._path, self._embedder)
             self._indexer = Indexer(self._source, self._index, self._holder, **few)

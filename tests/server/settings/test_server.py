@@ -66,6 +66,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "store": ("m.n:C", '"m.n:C"', "m.n:C"),
         "archive": ("m:C.D", '"m:C.D"', "m:C.D"),
         "index_at": ("s3://b-1/p.q/", '"s3://b-1/p.q/"', "s3://b-1/p.q"),
+        "index_every_seconds": ("1", "1", 1),
         "board": ("b.1", '"b.1"', "b.1"),
         "agent": ("me@x", '"me@x"', "me@x"),
         "owner": ("team.a", '"team.a"', "team.a"),

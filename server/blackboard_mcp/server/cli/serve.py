@@ -47,6 +47,11 @@ _STOP_SECONDS = 3.0
     help="With boards in PostgreSQL: one search index of what was pruned for all servers, in place of one each; "
     "s3://BUCKET/PREFIX, or a folder that all mount.",
 )
+@click.option(
+    "--index-every-seconds",
+    type=int,
+    help="With --index-at: how long changes are gathered before they are written there (default 10).",
+)
 @click.option("--board", metavar="ID", help="Board of calls that name none (default main).")
 @click.option("--agent", metavar="NAME", help="Over stdio: the name of the agent that is connected.")
 @click.option("--owner", metavar="NAME", help="Over stdio: whom that agent acts for (default itself).")

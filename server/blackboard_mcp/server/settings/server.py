@@ -49,6 +49,7 @@ class Settings:
     store: str | None = None
     archive: str | None = None
     index_at: str | None = None
+    index_every_seconds: int = 10
     board: str = "main"
     agent: str | None = None
     owner: str | None = None
@@ -168,6 +169,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "port": (0, 65_535),
     "target_tokens": (200, 10_000_000),
     "summary_timeout_seconds": (1, 300),
+    "index_every_seconds": (1, 600),
 }
 _PREFIXES = ("embedding_query_prefix", "embedding_passage_prefix")
 _FLAGS = frozenset({"allow_open_folder"})
