@@ -73,6 +73,14 @@ async def test_further_routes_are_served(serving: Any) -> None:
         assert (await served.exchange(served.request("/page", "GET"))).body == b"a page"
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/healthz", "/page"])
+async def test_no_path_ends_with_a_line_break(serving: Any, path: str) -> None:
+    async with serving(routes=ROUTES) as served:
+        for method, body in (("GET", b""), ("POST", b"[" * 60_000)):
+            reply = await served.exchange(served.request(f"{path}%0A", method, body))
+            assert reply.refusal == (404, "not_found")
+
+
 async def test_a_half_sent_body_is_answered_and_closed(serving: Any) -> None:
     async with serving(limits=Limits(body_seconds=0.05)) as served:
         wire = await served.wire()

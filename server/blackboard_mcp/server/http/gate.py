@@ -67,6 +67,9 @@ class Gate:
             await _STOPPED(scope, told)
 
     def _refusal(self, scope: Scope) -> ErrorAnswer | None:
+        if scope["path"].endswith("\n"):
+            # The router would take it for the path without the line break, and what bounds requests by path would not.
+            return ErrorAnswer(404, _CODES[404], _REASONS[404])
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         most = self._limits.headers
         if len(headers) > most:
