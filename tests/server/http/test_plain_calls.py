@@ -23,6 +23,8 @@ from blackboard_mcp.server.mcp.plain_calls import PlainCalls
 from blackboard_mcp.server.tools.tool import Answer, Caller
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 from patience import PATIENCE
 from pydantic import Field
 from starlette.routing import Router
@@ -55,7 +57,7 @@ GONE = object()
 
 
 Text = Annotated[str, Field(max_length=20_000)]
-How = Literal["plain", "refused", "limited", "broken"]
+How = Literal["plain", "refused", "limited", "broken", "protocol"]
 
 
 async def say(caller: Caller, text: Text = "", how: How = "plain") -> Answer:
@@ -65,6 +67,8 @@ async def say(caller: Caller, text: Text = "", how: How = "plain") -> Answer:
         raise RateLimited("later", retry_after_seconds=1.0, limit="calls")
     if how == "broken":
         raise KeyError(text)
+    if how == "protocol":
+        raise MCPError(INVALID_PARAMS, text)
     return Answer(f"{caller.agent} {caller.asked_once} {caller.headers.get('Mcp-Name')} {text}", {"a": None})
 
 
@@ -179,7 +183,7 @@ async def test_each_message_is_answered_as_the_sdk_answers_it(
         assert ("params", "_meta", "io.modelcontextprotocol/protocolVersion", "a") not in plain
 
 
-@pytest.mark.parametrize("how", ["plain", "refused", "limited", "broken", "unknown argument"])
+@pytest.mark.parametrize("how", ["plain", "refused", "limited", "broken", "protocol", "unknown argument"])
 async def test_each_outcome_is_answered_as_the_sdk_answers_it(
     serving: Any, roomy: Any, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:

@@ -116,7 +116,6 @@ class ServedTools:
         # The legacy transport leaves a call running after its client has disconnected. A call that only reads or
         # waits is cancelled then, so that it does not take news or work that nobody will receive.
         result: CallToolResult | None = None
-        failure: MCPError | None = None
         async with anyio.create_task_group() as tasks:
 
             async def watch() -> None:
@@ -124,13 +123,8 @@ class ServedTools:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(watch)
-            try:
-                result = await self.run(tool, caller, arguments)
-            except MCPError as exc:
-                failure = exc
+            result = await self.run(tool, caller, arguments)
             tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
         if result is None:
             raise MCPError(_REQUEST_CANCELLED, "the client is gone")
         return result
@@ -150,8 +144,6 @@ class ServedTools:
                 )
             structured = _document(answer.facts) if caller.structured else None
             text, structured = fitted(sendable(answer.words), structured, shortens=answer.shortens)
-        except MCPError:
-            raise
         except RateLimited as exc:  # a refusal must cost next to nothing: no footer
             await asyncio.sleep(REFUSED_SECONDS)
             told = _told(tool, arguments, exc)
