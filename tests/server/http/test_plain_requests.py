@@ -295,3 +295,21 @@ PLAINLY = {
     "whole", "head, then body", "head with some of the body", "no body", "kept alive", "long", "three in turn",
 }  # fmt: skip
 """The requests that are answered without h11 if their answers are plain, too."""
+
+
+@pytest.mark.parametrize("last", [b"Connection: close", b"Connection: keep-alive, close", b"1.0"])
+@pytest.mark.parametrize("behind", [b"\r\n", PLAIN, b"nonsense\r\n\r\n"])
+async def test_the_last_request_of_a_connection_is_answered_whatever_follows_it(
+    last: bytes, behind: bytes
+) -> None:
+    request = (
+        PLAIN.replace(b"HTTP/1.1", b"HTTP/1.0") if last == b"1.0" else PLAIN.replace(b"X-", last + b"\r\nX-")
+    )
+    bounded = bounded_protocol(sample_board.Sample().server)
+    # So many pieces come before the answer.
+    pieces = [request, *[behind] * 9]
+    seen, written, _ = await served(bounded, pieces, ANSWERS["one piece"], "reads first", "the client stays")
+    assert written.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert written.endswith(b"\r\n\r\nok")
+    assert written.count(b"HTTP/1.1") == 1
+    assert seen[-1][0], "the connection is closed"

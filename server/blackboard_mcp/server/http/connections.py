@@ -145,7 +145,9 @@ class BoundedProtocol(H11Protocol):
         )
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        # What follows a refusal, or a request that says it is the last, is of no concern. h11 would refuse the latter,
+        # and that would take the place of the answer to the request.
+        if self._refused or self.conn.their_state is h11.MUST_CLOSE:
             return
         self._began = True
         if self._took(data):
