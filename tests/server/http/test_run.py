@@ -370,3 +370,12 @@ async def test_where_it_serves_is_written_in_one_piece(serving: Any, monkeypatch
     async with serving() as served:
         told = [piece for piece in pieces if "serves" in piece]
     assert told == [f"blackboard-mcp serves http://127.0.0.1:{served.port}/mcp\n"], "the log writes there too"
+
+
+async def test_a_server_stops_as_ever_beside_a_request_that_was_just_refused(serving: Any) -> None:
+    async with serving() as served:
+        wire = await served.wire()
+        await wire.send(served.request(content_length="5", transfer_encoding="chunked"))
+        assert (await wire.reply()).status == 400
+        served.stop.set()
+        await asyncio.wait_for(served.task, PATIENCE)

@@ -241,6 +241,10 @@ class BoundedProtocol(H11Protocol):
             self._peer = None
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        if not self._refused:  # a refused one ends by itself, and h11 may be in the midst of its request
+            super().shutdown()
+
     def _refuse(self, status: int, code: str, message: str, **facts: Any) -> None:
         """Sends an error, and delays closing the connection so that a client that still sends can read it."""
         self._refused = True
