@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SNAPSHOT_ITEMS = 300
 """The most items of working memory that a view is rendered from."""
+LAST_ACTS = 200
+"""The last events of a board, as far as an agent may see them, whose agents a view names as active."""
 BEGINNING = 2_000
 """Characters of a text that are read for a line of news."""
 MOST_UNSEEN = 100
@@ -339,7 +341,7 @@ class Snapshot:
     tokens: int = 0
     """The tokens of working memory."""
     here: tuple[tuple[str, datetime], ...] = ()
-    """Agents that caused some of the last events, with their latest such instant, the latest first."""
+    """Agents that caused some of the `LAST_ACTS` events, with their latest such instant, the latest first."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """A map from those agents of `here` that take part to their roles."""
     news: News = field(default_factory=News)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from datetime import timedelta
@@ -47,7 +48,15 @@ async def news(agent: Any, words: str) -> str:
 
 def copies(folder: Path) -> list[Path]:
     """Returns the folders with copies of files that a check runs on, or ran on."""
-    return list(folder.glob("**/checks/run-*"))
+    # Unlike a pattern of paths, `walk` bears folders that go while it looks.
+    walked = os.walk(folder)
+    return [
+        Path(at, name)
+        for at, names, _ in walked
+        if Path(at).name == "checks"
+        for name in names
+        if name.startswith("run-")
+    ]
 
 
 @both

@@ -41,6 +41,17 @@ async def test_without_arguments_read_is_the_view_of_who_reads(board: Any, mode:
     assert news in rest
 
 
+async def test_a_view_says_that_nobody_else_wrote_yet_only_where_that_is_so(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("Fuel is low.")
+    assert "\nnobody else has written anything yet · " in await alice.say("read")
+    await bob.post("The gauge is broken.")
+    assert "\nlast active: bob " in await alice.say("read")
+    for n in range(5):  # more than the events that are looked at
+        await alice.do("post", items=[{"text": f"Reading {n}.{m}", "type": "LOG"} for m in range(41)])
+    assert "\nnobody else has written lately · " in await alice.say("read")
+
+
 async def test_a_view_keeps_to_the_budget_it_is_asked_for(board: Any) -> None:
     alice = await board.join("alice")
     for n in range(4):

@@ -33,7 +33,7 @@ START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 Make = Callable[..., Item]
 OURS = re.compile(
     r"board main|objective:|constraint \d+:|rules r\d+ \(\d+\)$|"
-    r"flags:|nobody else has written anything yet|last active: |new since seq \d+|"
+    r"flags:|nobody else has written (anything yet|lately)|last active: |new since seq \d+|"
     r"(came|changed|debates opened|settled|agreed to|left for room|time ended): |waits for|you watch [A-Z]-\d+|"
     r"open questions and problems|open debates:|not shown, but held |"
     r"(settled|decisions, answers, plans|summaries|hypotheses|facts, results|replies, critiques|logs)( \(@2.*\))?:$|"
@@ -102,7 +102,7 @@ def dispute(make_item: Make) -> Snapshot:
 def test_a_view_says_the_law_then_what_waits_then_debates_then_the_rest(dispute: Snapshot) -> None:
     assert view(dispute).text == (
         "board main · seq 500 · last change 2026-11-21 09:24Z, ages as of then · you are alice\n"
-        "nobody else has written anything yet · working memory 0 of 6,000 tokens\n"
+        "nobody else has written lately · working memory 0 of 6,000 tokens\n"
         "objective: Measure the road.\n"
         "constraint 1: Use kilometres.\n"
         "constraint 2: Don’t guess. Ever.\n"

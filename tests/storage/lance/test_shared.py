@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ import lancedb
 import numpy as np
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, ArchiveQuery
+from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows, upkeep
 from blackboard_mcp.storage.lance.shared import IndexState, SharedArchiveIndex, SharedTables
@@ -313,6 +315,33 @@ async def test_a_folder_that_is_not_mounted_is_not_taken_for_a_lost_index(
             await index.upsert([document(2, "alpha")])
         await index.close()
     assert list(place.iterdir()) == []
+
+
+class Contested(States):
+    """A state whose writer is another one at each look, as where all machines try in vain to write."""
+
+    async def index_state(self) -> str:
+        self.text = replace(self.state, writer=new_token()).text()
+        return self.text
+
+
+async def test_others_who_try_to_write_as_well_do_not_hide_that_an_index_does_not_answer(
+    tmp_path: Path, document: Make
+) -> None:
+    place, states = tmp_path / "mounted", States()
+    place.mkdir()
+    index = SharedArchiveIndex(SharedTables(str(place)), states, None)
+    await index.claim()
+    await index.upsert([document(1, "alpha")])
+    await index.close()
+    place.rename(tmp_path / "away")
+    contested = Contested()
+    contested.text = states.text
+    index = SharedArchiveIndex(SharedTables(str(place)), contested, None)
+    with pytest.raises(ArchiveUnavailable) as told:
+        await hits(index, "alpha")
+    assert told.value.facts["reason"] == "unreachable"
+    await index.close()
 
 
 async def test_a_store_that_does_not_answer_is_named_and_no_key_of_it(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
+from blackboard_mcp.protocols.answers import LAST_ACTS
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
@@ -107,7 +108,7 @@ def surroundings(standing: Standing) -> str:
     parts = [
         f"last active: {', '.join(named)}{more(others, _HERE)}"
         if named
-        else "nobody else has written anything yet"
+        else f"nobody else has written {'anything yet' if snapshot.board.seq <= LAST_ACTS else 'lately'}"
     ]
     parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:

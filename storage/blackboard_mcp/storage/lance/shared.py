@@ -273,7 +273,7 @@ class SharedArchiveIndex(LanceArchiveIndex):
                 return await self._workers.run(lambda state=state: _about(self._opened_at(state), work))  # type: ignore[misc]
             except ArchiveUnavailable:
                 former, state = state, await self._now()
-                if state == former:
+                if (state.table, state.version) == (former.table, former.version):
                     raise
         raise _replaced()
 

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from blackboard_mcp.protocols.answers import SNAPSHOT_ITEMS, Archived, Look, News, Snapshot
+from blackboard_mcp.protocols.answers import LAST_ACTS, SNAPSHOT_ITEMS, Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Zone, item_id
@@ -35,7 +35,6 @@ _KEPT_EVENTS = 4_096
 _OF_TYPE = 2 / 15
 """The part of a snapshot's items that open work of one type may take before the most important items do."""
 _ENDED = 12
-_ACTS = 200
 _ARCHIVED = 60
 _START = 160
 _TAGS = 8
@@ -103,7 +102,7 @@ def snapshot(
         asked_of[number] = (*asked_of.get(number, ()), name)
     superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
     replaceable = {*superseded, *(i.number for i in items)}
-    last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
+    last = yield sql("last_acts"), (no, agent, row.seq, LAST_ACTS)
     roles: dict[str, str] = dict((yield sql("roles_of"), (no, dumps([r[0] for r in last]))))
     waiting = yield from attention_to(no, agent, standing)
     return Snapshot(
