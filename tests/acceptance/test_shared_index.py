@@ -226,7 +226,7 @@ async def test_posts_go_on_while_the_object_store_is_away_and_searches_say_so(
             async with http_clients(late.url)("bob") as bob:
                 # Until it has asked the store, it only knows that it has not compared the index with the boards.
                 async with asyncio.timeout(PATIENCE):
-                    while (found := await call(bob, "query_archive", text="valve"))["notice"] != AWAY:  # noqa: ASYNC110
+                    while (found := await call(bob, "query_archive", text="valve"))["notice"] != AWAY:
                         assert (found["notice"], len(found["items"])) == (BEHIND, 1)
                         await asyncio.sleep(0.5)
                 assert len(found["items"]) == 1
