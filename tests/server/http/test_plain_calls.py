@@ -51,7 +51,7 @@ VALUES: tuple[Any, ...] = (
     "tools/call", VERSION, "é", "\ud800", "\0", "\u202e", "a" * 3_000, [], [[]], {}, {"": None},
     {"\ud800": 1}, {"name": "say"},
 )  # fmt: skip
-"""What may stand in place of each value of a message."""
+"""Values that replace each value of a message, one after the other."""
 STRUCTURED = {**META, "blackboard/structured": True}
 GONE = object()
 

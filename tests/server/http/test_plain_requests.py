@@ -36,7 +36,7 @@ PARTS = (
     b"Connection: keep-alive\r\n", b"Connection: upgrade\r\n", b"Upgrade: h2c\r\n", b"Expect: 100-continue\r\n",
     b"X:  two\r\n", b"X: a \r\n", b"X:\r\n", b" folded\r\n", b"X : a\r\n", b"0\r\n\r\n", b"18", b"5", b"a" * 40,
 )  # fmt: skip
-"""What mutants gain: separators that parsers disagree about, and lines that say where a request ends."""
+"""Pieces that mutants gain: separators that parsers disagree about, and lines that say where a request ends."""
 
 
 def mutants(seed: int, count: int) -> list[bytes]:

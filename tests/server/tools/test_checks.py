@@ -49,10 +49,9 @@ async def news(agent: Any, words: str) -> str:
 def copies(folder: Path) -> list[Path]:
     """Returns the folders with copies of files that a check runs on, or ran on."""
     # Unlike a pattern of paths, `walk` bears folders that go while it looks.
-    walked = os.walk(folder)
     return [
         Path(at, name)
-        for at, names, _ in walked
+        for at, names, _ in os.walk(folder)
         if Path(at).name == "checks"
         for name in names
         if name.startswith("run-")

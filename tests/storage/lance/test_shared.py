@@ -293,16 +293,22 @@ async def test_a_table_of_a_newer_version_is_left_to_it(
     assert told.value.facts["reason"] == "newer"
 
 
-async def test_a_folder_that_is_not_mounted_is_not_taken_for_a_lost_index(
-    tmp_path: Path, document: Make
-) -> None:
-    place, states = tmp_path / "mounted", States()
+async def unmounted(folder: Path, document: Make) -> tuple[Path, States]:
+    """Returns where an index of one document was until its folder was taken away, and its state."""
+    place, states = folder / "mounted", States()
     place.mkdir()
     index = SharedArchiveIndex(SharedTables(str(place)), states, None)
     await index.claim()
     await index.upsert([document(1, "alpha")])
     await index.close()
-    place.rename(tmp_path / "away")
+    place.rename(folder / "away")
+    return place, states
+
+
+async def test_a_folder_that_is_not_mounted_is_not_taken_for_a_lost_index(
+    tmp_path: Path, document: Make
+) -> None:
+    place, states = await unmounted(tmp_path, document)
     for there in (False, True):
         if there:
             place.mkdir()
@@ -328,13 +334,7 @@ class Contested(States):
 async def test_others_who_try_to_write_as_well_do_not_hide_that_an_index_does_not_answer(
     tmp_path: Path, document: Make
 ) -> None:
-    place, states = tmp_path / "mounted", States()
-    place.mkdir()
-    index = SharedArchiveIndex(SharedTables(str(place)), states, None)
-    await index.claim()
-    await index.upsert([document(1, "alpha")])
-    await index.close()
-    place.rename(tmp_path / "away")
+    place, states = await unmounted(tmp_path, document)
     contested = Contested()
     contested.text = states.text
     index = SharedArchiveIndex(SharedTables(str(place)), contested, None)
