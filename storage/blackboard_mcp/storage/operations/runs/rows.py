@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, cast
 
 from blackboard_mcp.protocols.errors import UnknownReference
-from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.items import ItemType, item_id
+from blackboard_mcp.protocols.participants import MAX_PARTICIPANTS
 from blackboard_mcp.protocols.runs import Budget, Run, RunState, RunTurn
 
 from ..agenda.rows import MICROS
 from ..ledger.ledger import Ledger
-from ..ledger.rows import BoardRow, Steps, dumps, instant, numbers, sql
+from ..ledger.rows import BoardRow, Steps, dumps, instant, sql
 
 _KEPT: Final = 200
-"""Most turns of a run that one look returns: enough for the last turn of each agent."""
+"""Most turns of a run that one look returns, unless its present round has more."""
+_WHOLE: Final = MAX_PARTICIPANTS + _KEPT
+"""More turns than a round has."""
 _FEWEST: Final = 20
 _EACH: Final = 4
 
 
 @dataclass(slots=True)
 class RunRow:
-    """A row of `run`: its fields are the columns. Times are in microseconds since 1970."""
+    """A row of `run`: its fields are the columns, but for `listed`. Times are in microseconds since 1970."""
 
     board: int
     number: int
@@ -54,6 +58,8 @@ class RunRow:
     reason: str = ""
     answer: int = 0
     strategy_state: str = "{}"
+    listed: list[TurnRow] | None = field(default=None, init=False)
+    """Its last turns as they are now, newest first, once they were read."""
 
     @property
     def id(self) -> str:
@@ -62,15 +68,15 @@ class RunRow:
 
     def named(self) -> tuple[str, ...]:
         """Returns the agents that the run names; none means whoever takes part."""
-        return tuple(json.loads(self.agents))
+        return _names(self.agents)
 
     def bounds(self) -> Budget:
         """Returns the run's budget."""
-        return Budget(**json.loads(self.budget))
+        return _budget(self.budget)
 
     def used(self) -> Budget:
         """Returns what was spent, without seconds."""
-        return Budget(**json.loads(self.spent))
+        return _budget(self.spent)
 
 
 @dataclass(slots=True)
@@ -91,8 +97,8 @@ class TurnRow:
     at: int = 0
 
 
-RUN_VALUES: Final = attrgetter(*(field.name for field in fields(RunRow)))
-TURN_VALUES: Final = attrgetter(*(field.name for field in fields(TurnRow)))
+RUN_VALUES: Final = attrgetter(*(column.name for column in fields(RunRow) if column.init))
+TURN_VALUES: Final = attrgetter(*(column.name for column in fields(TurnRow)))
 
 
 def find(no: int, number: int) -> Steps[RunRow | None]:
@@ -137,50 +143,51 @@ def put_turn(turn: TurnRow) -> Steps[None]:
     yield sql("turn_put"), TURN_VALUES(turn)
 
 
+def add_turn(row: RunRow, turn: TurnRow) -> Steps[None]:
+    """Stores a new turn."""
+    yield sql("turn_add"), TURN_VALUES(turn)
+    if row.listed is not None:
+        row.listed.insert(0, turn)
+        if len(row.listed) > _most(row) and row.listed[-1].round < row.round:
+            row.listed.pop()
+
+
 def turns_of_round(row: RunRow) -> Steps[list[TurnRow]]:
-    """Returns the contributors' turns of the present round."""
-    return [TurnRow(*raw) for raw in (yield sql("turns_of_round"), (row.board, row.number, row.round))]
+    """Returns the contributors' turns of the present round, in the order in which they were given."""
+    listed = yield from turns(row)
+    return [turn for turn in reversed(listed) if turn.round == row.round and turn.kind == "contribute"]
 
 
 def turns(row: RunRow) -> Steps[list[TurnRow]]:
-    """Returns the last turns of a run, newest first."""
+    """Returns the last turns of a run, newest first, with all of the present round; they are read once."""
+    if row.listed is None:
+        most = _most(row)
+        found = [TurnRow(*raw) for raw in (yield sql("turns_of"), (row.board, row.number, most))]
+        if len(found) == most and found[-1].round == row.round:
+            found = [TurnRow(*raw) for raw in (yield sql("turns_of"), (row.board, row.number, _WHOLE))]
+        row.listed = found
+    return row.listed
+
+
+def _most(row: RunRow) -> int:
     named = row.named()
-    kept = min(_KEPT, _FEWEST + _EACH * len(named)) if named else _KEPT
-    return [TurnRow(*raw) for raw in (yield sql("turns_of"), (row.board, row.number, kept))]
+    return min(_KEPT, _FEWEST + _EACH * len(named)) if named else _KEPT
 
 
-def value(board: BoardRow, row: RunRow, now: int, listed: Sequence[TurnRow] | None = None) -> Steps[Run]:
-    """Returns a run as callers get it. Texts of a sealed round that is not open yet are not in it.
-
-    `listed` are its last turns as they are now, if the caller has them.
-    """
-    if listed is None:
-        listed = yield from turns(row)
-    wanted = {row.problem, row.answer, *(turn.item for turn in listed)} - {0}
-    types: dict[int, str] = dict((yield sql("item_types"), (board.no, numbers(wanted))))
+def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
+    """Returns a run as callers get it. Texts of a sealed round that is not open yet are not in it."""
+    listed = yield from turns(row)
     text = yield sql("run_problem"), (board.no, row.problem)
-
-    def made(turn: TurnRow) -> RunTurn:
-        return RunTurn(
-            agent=turn.agent,
-            kind=cast(Any, turn.kind),
-            round=turn.round,
-            lease=turn.lease,
-            until=instant(turn.until),
-            instruction=turn.instruction,
-            state=cast(Any, turn.state),
-            item=item_id(types[turn.item], turn.item) if turn.item in types else "",
-            at=instant(turn.at) if turn.at else None,
-        )
-
-    present = [t for t in listed if t.state == "given" or (t.round == row.round and t.kind == "contribute")]
-    over = [turn for turn in listed if turn.state != "given" and turn not in present]
-    spent = asdict(row.used())
-    spent["seconds"] = max(0.0, (now - row.started_at) / MICROS)
     offers: Sequence[Any] = yield sql("offers_of"), (board.no, row.number)
+    present: list[RunTurn] = []
+    over: list[RunTurn] = []
+    for turn in listed:
+        is_present = turn.state == "given" or (turn.round == row.round and turn.kind == "contribute")
+        (present if is_present else over).append(_made(*TURN_VALUES(turn)[2:]))
+    bounds, used = row.bounds(), row.used()
     return Run(
         number=row.number,
-        problem=item_id(types[row.problem], row.problem),
+        problem=item_id(ItemType.PROBLEM, row.problem),
         text=text[0][0] if text else "",
         state=RunState(row.state),
         phase=cast(Any, row.phase),
@@ -189,8 +196,8 @@ def value(board: BoardRow, row: RunRow, now: int, listed: Sequence[TurnRow] | No
         agents=row.named(),
         round=row.round,
         max_rounds=row.max_rounds,
-        budget=row.bounds(),
-        spent=Budget(**spent),
+        budget=bounds,
+        spent=replace(used, seconds=max(0.0, (now - row.started_at) / MICROS)),
         coordinator=row.coordinator,
         decider=row.decider,
         sealed=bool(row.sealed),
@@ -202,18 +209,57 @@ def value(board: BoardRow, row: RunRow, now: int, listed: Sequence[TurnRow] | No
         moved_at=instant(row.moved_at),
         stamp=row.stamp,
         seq=board.seq,
-        turns=tuple(made(turn) for turn in reversed(present)),
-        last=tuple(made(turn) for turn in over[:100]),
+        turns=tuple(reversed(present)),
+        last=tuple(over[:100]),
         offers={agent: offer / 1_000 for agent, offer in offers},
         malformed=row.malformed,
         stalls=row.stalls,
         resets=row.resets,
         reason=row.reason,
-        answer=item_id(types[row.answer], row.answer) if row.answer in types else None,
+        answer=item_id(ItemType.ANSWER, row.answer) if row.answer else None,
         strategy_state=json.loads(row.strategy_state),
     )
 
 
+@lru_cache(maxsize=1_024)
+def _made(
+    lease: int,
+    round_: int,
+    agent: str,
+    kind: str,
+    until: int,
+    instruction: str,
+    state: str,
+    text: str,
+    item: int,
+    at: int,
+) -> RunTurn:
+    """Returns a turn as callers get it; `text`, of a sealed round, is not in it. Turns that are over do not change."""
+    return RunTurn(
+        agent=agent,
+        kind=cast(Any, kind),
+        round=round_,
+        lease=lease,
+        until=instant(until),
+        instruction=instruction,
+        state=cast(Any, state),
+        item=item_id(ItemType.ANSWER if kind == "answer" else ItemType.LOG, item) if item else "",
+        at=instant(at) if at else None,
+    )
+
+
+@lru_cache(maxsize=256)
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(json.loads(listed))
+
+
+@lru_cache(maxsize=1_024)
+def _budget(kept: str) -> Budget:
+    return Budget(**json.loads(kept))
+
+
 def budget_json(budget: Budget) -> str:
     """Returns the JSON that is stored for a budget."""
-    return dumps(asdict(budget))
+    return dumps(
+        {"steps": budget.steps, "tokens": budget.tokens, "cost": budget.cost, "seconds": budget.seconds}
+    )

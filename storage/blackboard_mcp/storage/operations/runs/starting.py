@@ -326,7 +326,7 @@ def give(
         ledger.now + _LENGTH,
         instruction[:MAX_INSTRUCTION],
     )
-    yield sql("turn_add"), rows.TURN_VALUES(turn)
+    yield from rows.add_turn(row, turn)
 
 
 def ask_coordinator(write: Write, board: str, run: int, stamp: int, instruction: str) -> Steps[Run]:

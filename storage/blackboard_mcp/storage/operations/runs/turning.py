@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
@@ -88,7 +89,7 @@ def contribute(
         raise InvalidInput("A contribution has a text. Nothing was changed; say what you found or did.")
     ledger = yield from begin(write, board, agent)
     row = yield from rows.get(ledger.board, run)
-    turn, listed = yield from _turn(ledger, row, agent, lease)
+    turn = yield from _turn(ledger, row, agent, lease)
     if turn.kind != "contribute":
         call = (
             "finalize(text=…, cites=[…])"
@@ -115,7 +116,7 @@ def contribute(
     opened, alone = yield from _end_round(ledger, row)
     strategy = at_once.get(row.strategy) if row.phase == "choose" else None
     if strategy is not None:
-        run_now = yield from rows.value(ledger.board, row, ledger.now, None if row.sealed else listed)
+        run_now = yield from rows.value(ledger.board, row, ledger.now)
         yield from apply(ledger, row, strategy(run_now, (yield from eligible(ledger, row))))
     made = yield from end(ledger, row)
     return Contributed(made, (yield from _items(ledger, [*items, *opened])), alone)
@@ -127,6 +128,13 @@ def _post(ledger: Ledger, row: RunRow, text: CountedText) -> Steps[int]:
 
 
 def _items(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
+    fresh = [row for row in (ledger.fresh.get(number) for number in wanted) if row is not None]
+    if (
+        len(fresh) == len(wanted)
+        and ledger.trusted is Trust.NORMAL
+        and {row.author for row in fresh} <= {ledger.agent}
+    ):
+        return tuple(row.value(ledger.board.id, (), (), None, row.id) for row in fresh)
     found = yield from load_any(ledger.no, wanted)
     return tuple((yield from values(ledger.board, [found[n] for n in wanted], ledger.agent)))
 
@@ -146,8 +154,8 @@ def _spend(row: RunRow, usage: Usage | None) -> None:
     row.spent = rows.budget_json(Budget(used.steps + 1, used.tokens + tokens, used.cost + cost))
 
 
-def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[tuple[TurnRow, list[TurnRow]]]:
-    """Returns the turn that the agent has now, and all the last turns.
+def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]:
+    """Returns the turn that the agent has now.
 
     Raises:
         Refused: the run is over.
@@ -163,7 +171,7 @@ def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[tuple[Tu
     given = [turn for turn in reversed(listed) if turn.state == "given"]
     mine = [turn for turn in given if turn.agent == agent]
     if mine and lease in (0, mine[0].lease):
-        return mine[0], listed
+        return mine[0]
     facts: dict[str, Any] = {"lease": lease}
     if mine:
         raise Conflict(
@@ -271,7 +279,7 @@ def decide(
     """
     ledger = yield from begin(write, board, agent)
     row = yield from rows.get(ledger.board, run)
-    turn, _ = yield from _turn(ledger, row, agent, lease)
+    turn = yield from _turn(ledger, row, agent, lease)
     if turn.kind != "decide":
         raise Refused(
             f"Your turn in {row.id} is to {turn.kind}, not to decide. Nothing was changed; "
@@ -299,13 +307,14 @@ def decide(
             verdict = "fallback"
     data["verdict"] = verdict
     yield from ledger.emit(EventType.DECISION_MADE, data=data, concerns=[row.started_by])
-    turn.state, turn.at = "ended", ledger.now
-    if verdict == "accepted" and decision is not None:
+    which = spent_on(row, ledger.now)
+    if verdict in ("accepted", "fallback") or which:
+        turn.state, turn.at = "ended", ledger.now
         yield from rows.put_turn(turn)
+    if verdict == "accepted" and decision is not None:
         row.malformed = 0
         if decision.strategy:
             row.strategy = decision.strategy
-        which = spent_on(row, ledger.now)
         if decision.terminate:
             yield from settle(ledger, row, decision.instruction or f"{agent} ended the rounds")
         elif which:
@@ -315,13 +324,9 @@ def decide(
         else:
             yield from give_round(ledger, row, {decision.next_agent: decision.instruction}, agent)
     elif verdict == "fallback":
-        yield from rows.put_turn(turn)
         row.malformed, row.strategy, row.phase = 0, row.fallback, "choose"
-    else:
-        which = spent_on(row, ledger.now)
-        if which:
-            yield from rows.put_turn(turn)
-            yield from block(ledger, row, which)
+    elif which:
+        yield from block(ledger, row, which)
     made = yield from end(ledger, row)
     return Contributed(made, verdict=verdict, problem=problem)
 

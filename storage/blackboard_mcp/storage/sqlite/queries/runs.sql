@@ -43,12 +43,6 @@ UPDATE run_turn SET until = ?7, state = ?9, text = ?10, item = ?11, at = ?12 WHE
 SELECT board, run, lease, round, agent, kind, until, instruction, state, text, item, at
 FROM run_turn WHERE board = ?1 AND run = ?2 ORDER BY lease DESC LIMIT ?3;
 
--- name: turns_of_round
--- The turns of a round, in the order in which they were given.
-SELECT board, run, lease, round, agent, kind, until, instruction, state, text, item, at
-FROM run_turn INDEXED BY run_turn_round
-WHERE board = ?1 AND run = ?2 AND round = ?3 AND kind = 'contribute' ORDER BY lease;
-
 -- name: turns_lapsing
 -- Turns whose time ended by ?1, with when their agent was last there.
 SELECT t.board, t.run, t.lease, b.id, t.agent, t.until, coalesce(a.last_seen, 0)
@@ -80,14 +74,15 @@ SELECT agent, offer FROM run_offer WHERE board = ?1 AND run = ?2 ORDER BY offer 
 DELETE FROM run_offer WHERE board = ?1 AND run = ?2;
 
 -- name: run_moved
--- Whether anything but the run's own turns changed on a board between two sequences.
+-- Whether anything but the run's own turns changed on a board after ?2, the first lease of the present round.
 SELECT EXISTS (SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq > ?2 AND e.agent <> 'system'
     AND e.event IN ('item.versioned', 'item.changed', 'item.deleted', 'item.endorsed', 'debate.opened', 'debate.closed',
                     'obligation.met', 'agreement.given', 'claim.done', 'claim.taken', 'claim.verified', 'plan.added',
                     'stage.moved', 'request.answered'))
     OR EXISTS (SELECT 1 FROM event e JOIN item i ON i.board = e.board AND i.number = e.item
                WHERE e.board = ?1 AND e.seq > ?2 AND e.event = 'item.posted'
-                 AND NOT EXISTS (SELECT 1 FROM run_turn t WHERE t.board = e.board AND t.run = ?3 AND t.item = i.number));
+                 AND NOT EXISTS (SELECT 1 FROM run_turn t WHERE t.board = e.board AND t.run = ?3 AND t.lease >= ?2
+                                   AND t.item = i.number));
 
 -- name: turns_repeat
 -- Whether contributions of a round repeat what the same agent contributed in the 20 rounds before: counts them, and

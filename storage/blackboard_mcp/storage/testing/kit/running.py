@@ -428,6 +428,25 @@ class SealedTests:
         assert done.alone == (("bob", "One is new."), ("carol", "Two are closed."))
         assert done.run.phase == "choose"
 
+    async def test_each_agent_of_a_large_round_ends_its_turn_and_the_round_opens_whole(
+        self, at: Table
+    ) -> None:
+        agents = [f"agent-{n:03}" for n in range(201)]
+        await start(at, agents=(), sealed=True)
+        for name in agents:
+            await at.store.join(at.board, name)
+        await choose(at, agents[0])
+        await contribute(at, agents[0], "It begins.")
+        await choose(at, *agents)
+        for name in agents[:-1]:
+            assert (await contribute(at, name, f"I am {name}.")).items == ()
+        done = await contribute(at, agents[-1], "I am last.")
+        assert [item.author for item in done.items] == agents
+        assert (done.run.phase, [turn.item for turn in done.run.turns]) == (
+            "choose",
+            [item.id for item in done.items],
+        )
+
     async def test_a_lapsed_turn_opens_the_round(self, at: Table, clock: HandClock) -> None:
         await start(at, sealed=True)
         await choose(at, "bob", "carol")
