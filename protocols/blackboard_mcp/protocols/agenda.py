@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, Protocol
 
-from .answers import Once
+from .answers import Notice, NoticeFor, Once
 from .errors import InvalidInput
 from .items import Item
 from .runs import Budget, Usage
@@ -307,6 +307,8 @@ class Taken:
     """Other tasks that the agent holds."""
     dead_ends: tuple[str, ...] = ()
     """As in `Planned`."""
+    notice: Notice | None = None
+    """What the agent is told beside, if that was asked for; `None` for a call that repeats an earlier one."""
 
 
 SettleOp = Literal["done", "fail", "extend", "release", "verify"]
@@ -350,6 +352,8 @@ class Settled:
     seq: int
     freed: tuple[int, ...] = ()
     late: bool = False
+    notice: Notice | None = None
+    """As in `Taken`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,12 +422,14 @@ class AgendaStore(Protocol):
         skills: Sequence[str] | None = None,
         paths: Sequence[str] = (),
         seconds: float = LEASE_SECONDS,
+        notice: NoticeFor | None = None,
         once: Once | None = None,
     ) -> Taken | None:
         """Takes the named task, or the best ready one that the agent may take: by priority, then the oldest.
 
         `None` if no task is ready for it. `skills` are in addition to those that the agent offers on the board. With
-        `paths` and without `number` it reserves only. The task's own `paths` are reserved with it.
+        `paths` and without `number` it reserves only. The task's own `paths` are reserved with it. `notice` is what to
+        tell the agent beside, as of the taking.
 
         Raises:
             Conflict: another holds the named task, a reservation or the task's binding; `holder`, `lease`, `until`.
@@ -431,8 +437,18 @@ class AgendaStore(Protocol):
         """
         ...
 
-    async def settle_task(self, board: str, agent: str, act: Settle, *, once: Once | None = None) -> Settled:
+    async def settle_task(
+        self,
+        board: str,
+        agent: str,
+        act: Settle,
+        *,
+        notice: NoticeFor | None = None,
+        once: Once | None = None,
+    ) -> Settled:
         """Does what `act` says. A `done` or `fail` after the lease has ended counts if nobody took the task since.
+
+        `notice` is as for `take_task`.
 
         Raises:
             Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.

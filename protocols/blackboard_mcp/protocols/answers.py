@@ -18,7 +18,8 @@ from .tokens import DEFAULT_TOKENIZER
 from .values import dataclass
 
 if TYPE_CHECKING:
-    from .agenda import Workload
+    from .agenda import Task, Workload
+    from .rules import RuleBook
     from .runs import Run
 
 SNAPSHOT_ITEMS = 300
@@ -115,6 +116,35 @@ class Attention:
     def settled(self) -> int:
         """The sequence up to which the agent was shown everything."""
         return self.fresh[0][0] - 1 if self.fresh else self.looked
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeFor:
+    """What a notice for an agent is to hold beside what waits for it.
+
+    `look` is what the agent was shown, as for `BoardStore.log`. `claims` asks for the tasks that it holds, `texts` for
+    the beginnings of items by number.
+    """
+
+    look: int = 0
+    rules: bool = False
+    claims: bool = False
+    texts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What an agent is told beside what its call did, as of the sequence `seq`; what was not asked for is empty.
+
+    `texts` are as those of `BoardStore.beginnings`, of first versions. `pass_due` says that the board is too full.
+    """
+
+    seq: int
+    attention: Attention
+    rules: RuleBook | None = None
+    claims: tuple[Task, ...] = ()
+    texts: Mapping[int, str] = field(default_factory=dict)
+    pass_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
-from .answers import Once
+from .answers import Notice, NoticeFor, Once
 from .items import Item
 from .tokens import CountedText
 from .values import dataclass
@@ -228,6 +228,8 @@ class Contributed:
     """What became of a decision. After `fallback` the run's fallback strategy chooses."""
     problem: str = ""
     """What was wrong with a decision that was not accepted, for its coordinator."""
+    notice: Notice | None = None
+    """What the agent is told beside, if that was asked for; `None` for a call that repeats an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,13 +302,15 @@ class RunStore(Protocol):
         *,
         usage: Usage | None = None,
         at_once: Mapping[str, AtOnce] = NOTHING_AT_ONCE,
+        notice: Callable[[Run], NoticeFor | None] | None = None,
         once: Once | None = None,
     ) -> Contributed:
         """Ends an agent's turn with its contribution; reports `turn.ended`.
 
         In a sealed round texts are kept unseen until all turns of the round are over, then posted together. If it was
         the last turn of its round, and the run's strategy is among those of `at_once`, the next round is chosen in the
-        same transaction, as by `choose_turns`.
+        same transaction, as by `choose_turns`. `notice` says, by the run as it is then, what to tell the agent beside;
+        it has no effects.
 
         Raises:
             Conflict: the agent has no turn under this lease; names the turn's holder, lease and end.

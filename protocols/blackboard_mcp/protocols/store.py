@@ -43,6 +43,8 @@ from .answers import (
     Found,
     Log,
     NewSummary,
+    Notice,
+    NoticeFor,
     Once,
     Owed,
     Page,
@@ -351,6 +353,10 @@ class BoardStore(
         Raises:
             CursorExpired: `place` is given, and the log has no such place.
         """
+        ...
+
+    async def notice(self, board: str, agent: str, wanted: NoticeFor) -> Notice:
+        """Returns what an agent is told beside what its call did, as of one moment."""
         ...
 
     async def beginnings(

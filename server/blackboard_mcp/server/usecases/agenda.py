@@ -27,7 +27,7 @@ from blackboard_mcp.protocols.agenda import (
     Taken,
     Task,
 )
-from blackboard_mcp.protocols.answers import Attention, Once
+from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor, Once
 from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
@@ -266,20 +266,39 @@ class Tasks:
                 break
             seen = await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
         self._board.activity.seen(name, agent)
+        notice, agenda = None if taken is None else taken.notice, None
         try:
-            # Asked at once, they are one turn of the store's thread.
-            rules, (attention, seq), agenda = await asyncio.gather(
-                self._board.rules.shown(name, agent),
-                self._board.attention(agent, name),
-                store.agenda(name, agent, limit=10) if taken is None else _nothing(),
-            )
-            waits = () if agenda is None else agenda.tasks
-            total = 0 if agenda is None else agenda.total
+            if taken is None:
+                # Asked at once, they are one turn of the store's thread.
+                notice, agenda = await asyncio.gather(
+                    store.notice(name, agent, self._wanted(name, agent)),
+                    store.agenda(name, agent, limit=10),
+                )
+            rules, attention, seq = await self._noticed(name, agent, notice)
         except (asyncio.CancelledError, BlackboardError):
             if once is None and taken is not None:
                 self._later(self._give_back(name, agent, taken))
             raise
+        waits, total = ((), 0) if agenda is None else (agenda.tasks, agenda.total)
         return Claimed(taken, rules, seq, attention, waits, total)
+
+    def _wanted(self, board: str, agent: str) -> NoticeFor:
+        return NoticeFor(self._board.looks.of(board, agent), rules=True)
+
+    async def _noticed(
+        self, board: str, agent: str, notice: Notice | None, items: Sequence[int] = ()
+    ) -> tuple[RuleBook, Attention, int]:
+        """Records that the agent is told a notice, by default one as of now, and returns what it says; `items` count as
+        shown.
+        """
+        if notice is None:
+            notice = await self._board.store.notice(board, agent, self._wanted(board, agent))
+        rules = notice.rules
+        assert rules is not None, "they were asked for"
+        await self._board.rules.saw(board, agent, rules.revision)
+        if items:
+            self._board.prune_if(board, notice)
+        return rules, self._board.noticed(agent, board, notice, items=items), notice.seq
 
     def _is_due(self, prospect: Prospect) -> bool:
         return prospect.next_due is not None and self._board.activity.clock.now() >= prospect.next_due
@@ -296,7 +315,14 @@ class Tasks:
     ) -> Taken | None:
         taking = asyncio.ensure_future(
             self._board.store.take_task(
-                board, agent, number=number, skills=skills, paths=paths, seconds=lease_seconds, once=once
+                board,
+                agent,
+                number=number,
+                skills=skills,
+                paths=paths,
+                seconds=lease_seconds,
+                notice=self._wanted(board, agent),
+                once=once,
             )
         )
         try:
@@ -352,15 +378,13 @@ class Tasks:
 
         async def write(tokenizer: Tokenizer) -> Settled:
             counted = CountedText(text, tokenizer.count(text), tokenizer.name)
-            return await self._board.store.settle_task(name, agent, replace(act, text=counted), once=once)
+            return await self._board.store.settle_task(
+                name, agent, replace(act, text=counted), notice=self._wanted(name, agent), once=once
+            )
 
         done = await self._board.validation.counted(name, write)
         shown = [] if done.item is None else [done.item.number]
-        (attention, seq), rules, _ = await asyncio.gather(
-            self._board.attention(agent, name, items=shown),
-            self._board.rules.shown(name, agent),
-            self._board.prune_if_due(name) if shown else _nothing(),
-        )
+        rules, attention, seq = await self._noticed(name, agent, done.notice, shown)
         return replace(done, seq=seq), rules, attention
 
     async def _evidence(self, board: str, agent: str, act: Settle) -> Sequence[int]:
@@ -374,10 +398,6 @@ class Tasks:
             return ()
         found = await self._board.store.read(board, agent, [parse_ref(tasks[0].result)], [])
         return [item_edge.target for item in found.items for item_edge in item.edges]
-
-
-async def _nothing() -> None:
-    """Does nothing, where there is nothing to ask the store."""
 
 
 def _texts_of(stages: Sequence[NewStage]) -> list[str]:

@@ -17,6 +17,8 @@ from blackboard_mcp.protocols.answers import (
     SNAPSHOT_ITEMS,
     Attention,
     DebateView,
+    Notice,
+    NoticeFor,
     Once,
     Posted,
     Snapshot,
@@ -510,9 +512,22 @@ class Blackboard:
         `events` (sequences) and `items` (numbers) count as shown to the agent by this call, the items in this
         `way`.
         """
-        log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
-        left = self.looks.delivered(board, agent, log.seq, log.attention, events)
-        return self.looks.told(board, agent, log.seq, left, items, way), log.seq
+        notice = await self.store.notice(board, agent, NoticeFor(self.looks.of(board, agent)))
+        return self.noticed(agent, board, notice, events=events, items=items, way=way), notice.seq
+
+    def noticed(
+        self,
+        agent: str,
+        board: str,
+        notice: Notice,
+        *,
+        events: Iterable[int] = (),
+        items: Iterable[int] = (),
+        way: Way | None = None,
+    ) -> Attention:
+        """Records that the agent is told a notice, and returns what waits for it; otherwise as `attention`."""
+        left = self.looks.delivered(board, agent, notice.seq, notice.attention, events)
+        return self.looks.told(board, agent, notice.seq, left, items, way)
 
     def deciders_for(self, agent: str) -> tuple[str, ...]:
         """Returns the deciders that the store must ask for a decision by this agent.
@@ -532,6 +547,11 @@ class Blackboard:
         """
         if once is None or await self.store.recall(board, agent, once) is None:
             await self.rules.check(board, agent, again)
+
+    def prune_if(self, board: str, notice: Notice) -> None:
+        """Starts a pruning pass if the board is too full by a notice."""
+        if notice.pass_due:
+            self.pruner.kick(board)
 
     async def prune_if_due(self, board: str) -> None:
         """Starts a pruning pass if the board is too full."""

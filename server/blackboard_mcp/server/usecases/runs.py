@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import Task
-from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.findings import had_by_one
@@ -159,7 +159,7 @@ class Runs:
         name = await self._board.board_of(board, agent, counts=False)
         done: Contributed | None = None
         if act.text is not None:
-            done = await self._contribute(agent, name, number, act, act.text, once_key)
+            done = await self._contribute(agent, name, number, act, act.text, seconds, once_key)
         elif act.decision is not None:
             done = await self._decide(agent, name, number, act, act.decision, once_key)
         elif act.offer is not None:
@@ -172,12 +172,26 @@ class Runs:
         return await self._wait(agent, name, number, seconds, report, done=done)
 
     async def _contribute(
-        self, agent: str, board: str, number: int, act: Act, text: str, once_key: str | None
+        self,
+        agent: str,
+        board: str,
+        number: int,
+        act: Act,
+        text: str,
+        seconds: float,
+        once_key: str | None,
     ) -> Contributed:
         check_text(text)
         self._board.quotas.check_text(len(text))
         self._board.quotas.charge(agent, board, size=size_of(text))
         once = once_of(once_key, "end_turn", run=number, lease=act.lease, text=text, usage=repr(act.usage))
+
+        look = self._board.looks.of(board, agent)
+
+        def notice(run: Run) -> NoticeFor | None:
+            """Says what to tell the agent beside, unless it goes on to wait."""
+            is_answered = run.state in _OVER or run.turn_of(agent) is not None or not seconds
+            return self._wanted(agent, run, look) if is_answered else None
 
         async def write(tokenizer: Tokenizer) -> Contributed:
             return await self._board.store.end_turn(
@@ -188,6 +202,7 @@ class Runs:
                 _counted(text, tokenizer),
                 usage=act.usage,
                 at_once=UNSEEING,
+                notice=notice,
                 once=once,
             )
 
@@ -279,38 +294,48 @@ class Runs:
             kept = self._looks[board, number] = (changes, looking)
         return await asyncio.shield(kept[1])
 
+    def _wanted(self, agent: str, run: Run | None, look: int) -> NoticeFor:
+        """Returns what a notice for an agent is to hold beside a run."""
+        return NoticeFor(
+            look,
+            rules=run is not None and run.turn_of(agent) is not None,
+            claims=run is not None and self._board.claims,
+            texts=_news(run, agent)[1],
+        )
+
     async def _standing(
         self, agent: str, board: str, run: Run | None, *, started: bool, done: Contributed | None
     ) -> Standing:
         turn = None if run is None else run.turn_of(agent)
-        said = () if run is None or turn is None else _unseen(run, agent, turn)
-        shown = [] if run is None or turn is None else _numbers([run.problem, *(one.item for one in said)])
+        said, shown = _news(run, agent)
         posted = [] if done is None else [item.number for item in done.items]
         given = [] if turn is None else [turn.lease]
         store = self._board.store
-        asked: dict[str, Coroutine[Any, Any, Any]] = {
-            "attention": self._board.attention(
-                agent, board, events=given, items=[*shown, *posted], way=Way.TURN
-            )
-        }
-        if done is not None:
-            asked["pruned"] = self._board.prune_if_due(board)
-        if run is not None and self._board.claims:
-            asked["agenda"] = store.agenda(board, agent, limit=10)
+        notice = done.notice if done is not None and done.run is run else None
+        asked: dict[str, Coroutine[Any, Any, Any]] = {}
+        if notice is None:
+            look = self._board.looks.of(board, agent)
+            asked["notice"] = store.notice(board, agent, self._wanted(agent, run, look))
         if run is not None and run.state is RunState.OPEN and not run.agents:
             asked["eligible"] = store.eligible_agents(board, run.number)
         if run is not None and run.state is not RunState.OPEN and (turn is not None or run.state in _OVER):
             asked["final"] = store.preview_answer(board, agent, run.number)
-        if run is not None and turn is not None:
-            asked["rules"] = self._board.rules.shown(board, agent)
-            asked["texts"] = self._texts(board, agent, shown)
-            if run.sealed:
-                asked["alone"] = self._alone(board, agent, run)
-            if turn.kind == "decide":
-                asked["roster"] = self._participants.listed(board)
+        if run is not None and turn is not None and run.sealed:
+            asked["alone"] = self._alone(board, agent, run)
+        if turn is not None and turn.kind == "decide":
+            asked["roster"] = self._participants.listed(board)
         # Asked at once, they are one turn of the store's thread.
-        found = dict(zip(asked, await asyncio.gather(*asked.values()), strict=True))
-        attention, seq = found["attention"]
+        answers = await asyncio.gather(*asked.values()) if asked else ()
+        found = dict(zip(asked, answers, strict=True))
+        told: Notice = found["notice"] if notice is None else notice
+        if told.rules is not None:
+            await self._board.rules.saw(board, agent, told.rules.revision)
+        if done is not None:
+            self._board.prune_if(board, told)
+        seq = told.seq
+        attention = self._board.noticed(
+            agent, board, told, events=given, items=[*shown, *posted], way=Way.TURN
+        )
         if run is None:
             return Standing(None, agent, seq, attention)
         key = (board, agent)
@@ -333,10 +358,10 @@ class Runs:
             takes_part=not eligible
             or agent in (*eligible, run.coordinator, run.decider or run.started_by, run.started_by),
             eligible=eligible,
-            rules=found.get("rules"),
-            claims=found["agenda"].mine if "agenda" in found else (),
+            rules=told.rules,
+            claims=told.claims,
             said=said,
-            texts=found.get("texts", {}),
+            texts=told.texts,
             alone=found.get("alone", ()),
             roster=found.get("roster", ()),
             final=found.get("final"),
@@ -351,10 +376,6 @@ class Runs:
             return ()
         found = await self._board.store.read(board, agent, refs, [])
         return had_by_one([(item.author, item.text) for item in found.items], MAX_ALONE)
-
-    async def _texts(self, board: str, agent: str, numbers: Iterable[int]) -> dict[int, str]:
-        found = await self._board.store.beginnings(board, agent, [(number, 1) for number in numbers])
-        return {number: text for (number, _), text in found.items()}
 
     async def finalize(
         self,
@@ -404,8 +425,15 @@ def _counted(text: str, tokenizer: Tokenizer) -> CountedText:
     return CountedText(text, tokenizer.count(text), tokenizer.name)
 
 
-def _numbers(ids: Iterable[str]) -> list[int]:
-    return [parse_ref(id_).number for id_ in ids if id_]
+def _news(run: Run | None, agent: str) -> tuple[tuple[RunTurn, ...], tuple[int, ...]]:
+    """Returns the contributions that an agent is shown at its turn, and the numbers of the items whose texts it is
+    shown; none without a turn.
+    """
+    turn = None if run is None else run.turn_of(agent)
+    if run is None or turn is None:
+        return (), ()
+    said = _unseen(run, agent, turn)
+    return said, tuple(parse_ref(id_).number for id_ in (run.problem, *(one.item for one in said)) if id_)
 
 
 def _unseen(run: Run, agent: str, turn: RunTurn) -> tuple[RunTurn, ...]:

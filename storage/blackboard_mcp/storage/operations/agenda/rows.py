@@ -249,6 +249,14 @@ def _value(
     )
 
 
+def held_by(board: BoardRow, agent: str, now: int, most: int) -> Steps[tuple[Task, ...]]:
+    """Returns the tasks that an agent holds, the first `most`."""
+    numbered = [n for (n,) in (yield sql("tasks_of_holder"), (board.no, agent, most))]
+    found = yield from find_tasks(board.no, numbered)
+    made = yield from values(board, [found[n] for n in numbered], now)
+    return tuple(task for task in made if task.state in HELD)
+
+
 def move(
     ledger: Ledger, row: TaskRow, state: TaskState, *, why: str = "", usage: Usage | None = None
 ) -> Steps[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from blackboard_mcp.protocols.agenda import (
     TaskState,
     task_id,
 )
-from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.answers import NoticeFor, Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import EventType
@@ -29,6 +30,7 @@ from ..ledger.ledger import Ledger, get_board, load_any, load_visible
 from ..ledger.principals import owners_of
 from ..ledger.rows import Steps, dumps, instant, sql
 from ..reading.item_states import values
+from ..reading.notices import notice_on
 from . import budgets, lapses, reservations, rows
 from .lapses import begin
 from .rows import MICROS, TaskRow
@@ -67,8 +69,18 @@ def _form(given: dict[str, Any]) -> Form[Settled]:
 
 
 @repeatable(_form)
-def settle(write: Write, board: str, agent: str, act: Settle, *, once: Once | None = None) -> Steps[Settled]:
+def settle(
+    write: Write,
+    board: str,
+    agent: str,
+    act: Settle,
+    *,
+    notice: NoticeFor | None = None,
+    once: Once | None = None,
+) -> Steps[Settled]:
     """Does what `act` says. A `done` or `fail` after the lease has ended counts if nobody took the task since.
+
+    `notice` is what to tell the agent beside.
 
     Raises:
         Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.
@@ -81,6 +93,13 @@ def settle(write: Write, board: str, agent: str, act: Settle, *, once: Once | No
         )
     budgets.check_usage(act.usage)
     ledger = yield from begin(write, board, agent)
+    done = yield from _does(ledger, act)
+    if notice is None:
+        return done
+    return replace(done, notice=(yield from notice_on(ledger.board, agent, notice, write.now)))
+
+
+def _does(ledger: Ledger, act: Settle) -> Steps[Settled]:
     if act.op == "verify":
         return (yield from _verify(ledger, act))
     row = yield from _of(ledger, act)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from blackboard_mcp.protocols.agenda import (
@@ -14,7 +15,7 @@ from blackboard_mcp.protocols.agenda import (
     TaskState,
     task_id,
 )
-from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.answers import NoticeFor, Once
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
@@ -26,6 +27,7 @@ from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, instant, numbers, sql
+from ..reading.notices import notice_on
 from . import budgets, lapses, reservations, rows
 from .dead_ends import dead_ends
 from .lapses import begin
@@ -77,12 +79,14 @@ def take(
     skills: Sequence[str] | None = None,
     paths: Sequence[str] = (),
     seconds: float = LEASE_SECONDS,
+    notice: NoticeFor | None = None,
     once: Once | None = None,
 ) -> Steps[Taken | None]:
     """Takes the named task, or the best ready one that the agent may take: by priority, then the oldest.
 
     `None` if no task is ready for it. `skills` are in addition to those that the agent offers on the board. With
-    `paths` and without `number` it reserves only. The task's own `paths` are reserved with it.
+    `paths` and without `number` it reserves only. The task's own `paths` are reserved with it. `notice` is what to tell
+    the agent beside.
 
     Raises:
         Conflict: another holds the named task, a reservation or the task's binding; `holder`, `lease`, `until`.
@@ -90,6 +94,16 @@ def take(
     """
     check_seconds(seconds)
     ledger = yield from begin(write, board, agent)
+    taken = yield from _taken(ledger, number, skills, paths, seconds)
+    if notice is None or taken is None:
+        return taken
+    return replace(taken, notice=(yield from notice_on(ledger.board, agent, notice, write.now)))
+
+
+def _taken(
+    ledger: Ledger, number: int | None, skills: Sequence[str] | None, paths: Sequence[str], seconds: float
+) -> Steps[Taken | None]:
+    agent = ledger.agent
     if number is None and paths:
         return (yield from _reserve_alone(ledger, paths, seconds))
     able = yield from skills_of(ledger.no, agent, skills)

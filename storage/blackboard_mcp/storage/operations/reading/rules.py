@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, boun
 from ...operation import Write
 from ..agenda.reservations import listed, overlap
 from ..ledger.ledger import find_board, load
-from ..ledger.rows import Steps, sql
+from ..ledger.rows import BoardRow, Steps, sql
 
 _SCHEMES = {"path": "file", "key": "key"}
 
@@ -22,17 +22,23 @@ def rules(now: int, board: str, agent: str, path: str = "") -> Steps[RuleBook]:
     With the path of a file or folder, the agent also comes under the rules for it.
     """
     row = yield from find_board(board)
-    if row is None:
-        return RuleBook()
+    return RuleBook() if row is None else (yield from rules_on(row, agent, now, path))
+
+
+def rules_on(row: BoardRow, agent: str, now: int, path: str = "") -> Steps[RuleBook]:
+    """Returns the rules in force on a board, as `rules` does."""
     no = row.no
-    revision = (yield sql("rules_revision"), (no,))[0][0]
-    seen = yield sql("rules_seen"), (no, agent)
-    changed = {item: last for item, _, last in (yield sql("rule_changes"), (no,))}
+    revision, seen = (yield sql("rules_known"), (no, agent))[0]
+    changed = {}
+    if revision:
+        changed = {item: last for item, _, last in (yield sql("rule_changes"), (no,))}
     core = [
         Rule(f"core {place}", 0, text, Strength.STRICT, BOARD, "", 0, changed.get(0, 0), mine=True)
         for place, text in enumerate(row.core.constraints, 1)
     ]
     numbers = [n for n, type_ in (yield sql("law"), (no, agent)) if type_ == ItemType.CONSTRAINT]
+    if not numbers:
+        return RuleBook(revision, seen, tuple(core))
     rows = yield from load(no, numbers, agent)
     held = [one.pattern for one in (yield from listed(no, now)) if one.agent == agent]
     held += [f"file:{path}", f"file:{path}/**"] if path else []
@@ -44,7 +50,7 @@ def rules(now: int, board: str, agent: str, path: str = "") -> Steps[RuleBook]:
         last, mine = changed.get(number, 0), _comes_under(scope, agent, held)
         told = (item.id, number, item.text, strength, scope, item.author, item.version, last, mine)
         found.append(Rule(*told, check_of(metadata)))
-    return RuleBook(revision, seen[0][0] if seen else 0, (*core, *found))
+    return RuleBook(revision, seen, (*core, *found))
 
 
 def _comes_under(scope: str, agent: str, held: Sequence[str]) -> bool:

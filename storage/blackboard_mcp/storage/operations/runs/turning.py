@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Trust
-from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.answers import NoticeFor, Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
@@ -35,6 +35,7 @@ from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any
 from ..ledger.rows import Steps, dumps, sql
 from ..reading.item_states import values
+from ..reading.notices import notice_on
 from . import rows
 from .rows import RunRow, TurnRow
 from .starting import apply, begin, block, eligible, end, give_round, post, raw_of, settle, spent_on, stop
@@ -74,12 +75,14 @@ def contribute(
     *,
     usage: Usage | None = None,
     at_once: Mapping[str, AtOnce] = NOTHING_AT_ONCE,
+    notice: Callable[[Run], NoticeFor | None] | None = None,
     once: Once | None = None,
 ) -> Steps[Contributed]:
     """Ends an agent's turn with its contribution; reports `turn.ended`.
 
     In a sealed round texts are kept unseen until all turns of the round are over, then posted together. If it was the
-    last turn of its round, and the run's strategy is among those of `at_once`, the next round is chosen, too.
+    last turn of its round, and the run's strategy is among those of `at_once`, the next round is chosen, too. `notice`
+    says what to tell the agent beside.
 
     Raises:
         Conflict: the agent has no turn under this lease; names the turn's holder, lease and end.
@@ -119,7 +122,10 @@ def contribute(
         run_now = yield from rows.value(ledger.board, row, ledger.now)
         yield from apply(ledger, row, strategy(run_now, (yield from eligible(ledger, row))))
     made = yield from end(ledger, row)
-    return Contributed(made, (yield from _items(ledger, [*items, *opened])), alone)
+    posted = yield from _items(ledger, [*items, *opened])
+    wanted = None if notice is None else notice(made)
+    told = None if wanted is None else (yield from notice_on(ledger.board, agent, wanted, write.now))
+    return Contributed(made, posted, alone, notice=told)
 
 
 def _post(ledger: Ledger, row: RunRow, text: CountedText) -> Steps[int]:

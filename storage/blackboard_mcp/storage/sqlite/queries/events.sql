@@ -15,7 +15,7 @@ INSERT INTO concern(board, agent, seq, item) VALUES (?1, ?2, ?3, ?4);
 SELECT seq, item FROM event e
 WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?4)
   AND event NOT IN (SELECT value FROM json_each(?5))
-  AND (event NOT IN (SELECT value FROM json_each(?6)) AND json_type(data, '$.to') IS NULL
+  AND (event NOT IN (SELECT value FROM json_each(?6)) AND (instr(data, '"to"') = 0 OR json_type(data, '$.to') IS NULL)
        OR EXISTS (SELECT 1 FROM json_each(e.concerns) c WHERE c.value = ?4))
   AND seq NOT IN (SELECT value FROM json_each(?7))
 ORDER BY seq LIMIT ?8;

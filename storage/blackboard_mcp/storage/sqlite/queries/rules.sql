@@ -23,9 +23,10 @@ ON CONFLICT DO UPDATE SET mark = excluded.mark, revision = excluded.revision;
 -- The revision of a board's rules; 0 before the first.
 SELECT coalesce(max(revision), 0) FROM rule_change WHERE board = ?1;
 
--- name: rules_seen
--- The revision that an agent was last shown.
-SELECT revision FROM rules_seen WHERE board = ?1 AND agent = ?2;
+-- name: rules_known
+-- The revision of a board's rules, and the one that an agent was last shown; 0 before the first.
+SELECT (SELECT coalesce(max(revision), 0) FROM rule_change WHERE board = ?1),
+       coalesce((SELECT revision FROM rules_seen WHERE board = ?1 AND agent = ?2), 0);
 
 -- name: rules_saw
 -- An agent was shown the rules; an older revision changes nothing.

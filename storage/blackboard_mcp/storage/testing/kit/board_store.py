@@ -38,6 +38,7 @@ from .keeping import KeepingTests
 from .leaving import LeavingTests
 from .members import MemberTests
 from .naming import NamingTests
+from .noticing import NoticeTests
 from .panelling import PanelTests
 from .participating import ParticipantTests
 from .planning import PlanningTests, ReservationTests, SettlingTests, TakingTests
@@ -104,6 +105,7 @@ class BoardStoreKit(
     AddingTests,
     AcknowledgingTests,
     UnseenTests,
+    NoticeTests,
     UseTests,
     SightingTests,
     StoringTests,

@@ -7,7 +7,7 @@ from typing import Final
 TESTS_OF: Final[dict[str, str]] = {
     "posting": "PostingTests AddingTests NamingTests CountingTests DuplicateTests EndorsementTests",
     "versions": "VersionTests DeletingTests",
-    "reading": "ReadingTests ExplainTests UnseenTests UseTests SightingTests",
+    "reading": "ReadingTests ExplainTests UnseenTests NoticeTests UseTests SightingTests",
     "transactions": "TransactionTests CancellationTests",
     "idempotency": "RepeatingTests",
     "privacy": "PrivacyTests TeamTests",
