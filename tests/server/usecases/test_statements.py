@@ -179,5 +179,5 @@ async def test_a_turn_keeps_its_cost(opened: Installation, cost: Cost) -> None:
     new = NewRun(problem=CountedText("Which pump?"), agents=("erin",), strategy="round-robin")
     await runs.start("erin", None, new)
     await runs.turn("erin", None, Act(text="The blue one."))
-    assert await cost.of(lambda: runs.turn("erin", None, Act(text="The red one."))) == (0, 1, 29)
+    assert await cost.of(lambda: runs.turn("erin", None, Act(text="The red one."))) == (0, 1, 23)
     assert (await runs.turn("erin", None, Act(text="Neither."))).turn is not None

@@ -526,8 +526,7 @@ class Blackboard:
         way: Way | None = None,
     ) -> Attention:
         """Records that the agent is told a notice, and returns what waits for it; otherwise as `attention`."""
-        left = self.looks.delivered(board, agent, notice.seq, notice.attention, events)
-        return self.looks.told(board, agent, notice.seq, left, items, way)
+        return self.looks.told(board, agent, notice.seq, notice.attention, items, way, events=events)
 
     def deciders_for(self, agent: str) -> tuple[str, ...]:
         """Returns the deciders that the store must ask for a decision by this agent.

@@ -51,9 +51,11 @@ class Looks:
         attention: Attention,
         items: Iterable[int] = (),
         way: Way | None = None,
+        *,
+        events: Iterable[int] = (),
     ) -> Attention:
-        """Records an answer as of `seq` with `items` by number, and returns what the agent has still not been
-        shown.
+        """Records an answer as of `seq` with `items` by number and `events` by sequence, and returns what the agent
+        has still not been shown.
 
         Everything up to the first thing not shown is then kept as a single sequence. With a `way` the items
         count as shown to the agent in that way.
@@ -61,9 +63,8 @@ class Looks:
         shown = {number for number in items if number}
         if way is not None and shown:
             self._activity.sighted(board, agent, shown, way)
-        return self._saw(
-            board, agent, seq, attention, {at for at, number in attention.fresh if number in shown}
-        )
+        told = {at for at, number in attention.fresh if number in shown} if shown else set()
+        return self._saw(board, agent, seq, attention, told.union(events))
 
     def delivered(
         self, board: str, agent: str, seq: int, attention: Attention, events: Iterable[int]
@@ -120,7 +121,9 @@ class Looks:
         self._keep(board, agent, look.joined(Look(upto) if whole else Look(0, events)))
 
     def _saw(self, board: str, agent: str, seq: int, attention: Attention, shown: set[int]) -> Attention:
-        left = replace(attention, fresh=tuple(one for one in attention.fresh if one[0] not in shown))
+        left = attention
+        if shown and attention.fresh:
+            left = replace(attention, fresh=tuple(one for one in attention.fresh if one[0] not in shown))
         # No list is needed before the first unseen event: everything there was shown, or is news to nobody.
         look = self.of(board, agent).joined(Look(left.settled, shown, [seq] if left.fresh else ()))
         self._keep(board, agent, look)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -28,7 +27,7 @@ _EACH: Final = 4
 
 @dataclass(slots=True)
 class RunRow:
-    """A row of `run`: its fields are the columns, but for `listed`. Times are in microseconds since 1970."""
+    """A row of `run`: its fields are the columns, but for the last three. Times are in microseconds since 1970."""
 
     board: int
     number: int
@@ -60,6 +59,10 @@ class RunRow:
     strategy_state: str = "{}"
     listed: list[TurnRow] | None = field(default=None, init=False)
     """Its last turns as they are now, newest first, once they were read."""
+    text: str | None = field(default=None, init=False)
+    """The text of its problem, once it was read."""
+    offers: dict[str, float] | None = field(default=None, init=False)
+    """What agents offered for the next round, the highest first, once it was read."""
 
     @property
     def id(self) -> str:
@@ -103,8 +106,6 @@ TURN_VALUES: Final = attrgetter(*(column.name for column in fields(TurnRow)))
 
 def find(no: int, number: int) -> Steps[RunRow | None]:
     """Returns a run, with 0 the newest; `None` if there is none."""
-    if not number:
-        number = (yield sql("run_last"), (no,))[0][0]
     found = yield sql("run_get"), (no, number)
     return RunRow(*found[0]) if found else None
 
@@ -152,6 +153,13 @@ def add_turn(row: RunRow, turn: TurnRow) -> Steps[None]:
             row.listed.pop()
 
 
+def drop_offers(row: RunRow) -> Steps[None]:
+    """Forgets what agents offered, since that was for one round."""
+    if row.offers is None or row.offers:
+        yield sql("offers_drop"), (row.board, row.number)
+    row.offers = {}
+
+
 def turns_of_round(row: RunRow) -> Steps[list[TurnRow]]:
     """Returns the contributors' turns of the present round, in the order in which they were given."""
     listed = yield from turns(row)
@@ -177,8 +185,12 @@ def _most(row: RunRow) -> int:
 def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
     """Returns a run as callers get it. Texts of a sealed round that is not open yet are not in it."""
     listed = yield from turns(row)
-    text = yield sql("run_problem"), (board.no, row.problem)
-    offers: Sequence[Any] = yield sql("offers_of"), (board.no, row.number)
+    if row.text is None:
+        text = yield sql("run_problem"), (board.no, row.problem)
+        row.text = text[0][0] if text else ""
+    if row.offers is None:
+        offers = yield sql("offers_of"), (board.no, row.number)
+        row.offers = {agent: offer / 1_000 for agent, offer in offers}
     present: list[RunTurn] = []
     over: list[RunTurn] = []
     for turn in listed:
@@ -188,7 +200,7 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
     return Run(
         number=row.number,
         problem=item_id(ItemType.PROBLEM, row.problem),
-        text=text[0][0] if text else "",
+        text=row.text,
         state=RunState(row.state),
         phase=cast(Any, row.phase),
         strategy=row.strategy,
@@ -211,7 +223,7 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
         seq=board.seq,
         turns=tuple(reversed(present)),
         last=tuple(over[:100]),
-        offers={agent: offer / 1_000 for agent, offer in offers},
+        offers=row.offers,
         malformed=row.malformed,
         stalls=row.stalls,
         resets=row.resets,

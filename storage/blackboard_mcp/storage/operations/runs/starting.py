@@ -292,7 +292,7 @@ def give_round(
     """
     row.round += 1
     row.phase, row.reason = "turns", ""
-    yield sql("offers_drop"), (ledger.no, row.number)
+    yield from rows.drop_offers(row)
     for agent, instruction in chosen.items():
         yield from give(ledger, row, agent, "contribute", instruction, by, why, focus.get(agent))
 

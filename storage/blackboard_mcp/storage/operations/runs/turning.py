@@ -240,10 +240,11 @@ def open_round(
 def _watch(ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]) -> Steps[None]:
     """Counts rounds that changed nothing: three are a stall, which the fallback strategy gets twice to mend."""
     since = min((turn.lease for turn in turns), default=ledger.board.seq)
-    moved = (yield sql("run_moved"), (ledger.no, since, row.number))[0][0]
     posted, repeated = (yield sql("turns_repeat"), (ledger.no, row.number, row.round))[0]
-    same = (yield sql("turns_same"), (ledger.no, row.number, row.round))[0][0]
-    if moved or (posted > repeated and not same):
+    new = posted > repeated
+    if new and all(turn.instruction for turn in turns):
+        new = not (yield sql("turns_same"), (ledger.no, row.number, row.round))[0][0]
+    if new or (yield sql("run_moved"), (ledger.no, since, row.number))[0][0]:
         row.stalls = 0
         return
     row.stalls += 1
@@ -365,7 +366,7 @@ def offer(write: Write, board: str, agent: str, run: int, value: float) -> Steps
     ledger.note(ChangeKind.RUN, name=row.id)
     yield sql("offer_put"), (ledger.no, row.number, agent, round(value * 1_000))
     yield from ledger.emit(EventType.TURN_OFFERED, data={"run": row.id, "offer": value})
-    row.reason = ""
+    row.reason, row.offers = "", None
     return (yield from end(ledger, row))
 
 

@@ -5,11 +5,12 @@
 SELECT coalesce(max(number), 0) FROM run WHERE board = ?1;
 
 -- name: run_get
--- One run.
+-- One run; with 0 the newest.
 SELECT board, number, problem, state, phase, strategy, fallback, agents, round, max_rounds, budget, spent, coordinator,
        decider, sealed, coordinate, decide, idle, started_by, started_at, moved_at, stamp, malformed, stalls, resets,
        reason, answer, strategy_state
-FROM run WHERE board = ?1 AND number = ?2;
+FROM run WHERE board = ?1
+  AND number = CASE ?2 WHEN 0 THEN (SELECT max(number) FROM run WHERE board = ?1) ELSE ?2 END;
 
 -- name: run_live
 -- The run of a board that is not over.
