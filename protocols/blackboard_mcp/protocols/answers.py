@@ -40,15 +40,22 @@ class Look(int):
 
     `above` are later sequences that the agent was shown as well. `told` are later sequences that footers gave as the
     board's while the agent had not been shown everything before them. A plain number is a look without either.
+
+    `left` is the attention of the agent's last answer, so that no store looks through the same part of the log again.
+    It is no part of what a look says.
     """
 
     above: frozenset[int]
     told: frozenset[int]
+    left: Attention | None
 
-    def __new__(cls, seq: int = 0, above: Iterable[int] = (), told: Iterable[int] = ()) -> Look:
+    def __new__(
+        cls, seq: int = 0, above: Iterable[int] = (), told: Iterable[int] = (), left: Attention | None = None
+    ) -> Look:
         look = super().__new__(cls, seq)
         look.above = _after(seq, above)
         look.told = _after(seq, told)
+        look.left = left
         return look
 
     def __eq__(self, other: object) -> bool:
@@ -77,7 +84,7 @@ class Look(int):
     def joined(self, other: int) -> Look:
         """Returns a look of everything that the agent was shown according to either of the two."""
         more = Look.of(other)
-        return Look(max(self, more), self.above | more.above, self.told | more.told)
+        return Look(max(self, more), self.above | more.above, self.told | more.told, self.left or more.left)
 
 
 def _after(seq: int, shown: Iterable[int]) -> frozenset[int]:
@@ -100,12 +107,14 @@ class Attention:
     """An agent's obligations, most pressing first (at most 50), and the changes not shown to it yet.
 
     `fresh` are the changes that are news to it, in order: pairs of sequence and item number (0: about no item), the
-    first `MOST_UNSEEN` of them. `looked` is the sequence up to which the log was searched for them.
+    first `MOST_UNSEEN` of them. `looked` is the sequence up to which the log was searched for them. `team` is the owner
+    of the agent then, empty for none, if that alone decided what the agent may see; else `None`.
     """
 
     owed: tuple[Owed, ...] = ()
     fresh: tuple[tuple[int, int], ...] = ()
     looked: int = 0
+    team: str | None = None
 
     @property
     def unseen(self) -> int:

@@ -27,6 +27,8 @@ from ..views import View
 from .activity import Activity
 
 _KEPT: Final = 10_000
+_KEPT_WHOLE: Final = 500
+"""The agents for whom the sequences are kept that they were not shown, at most `MOST_UNSEEN` each."""
 _WRITTEN: Final = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
 
 
@@ -36,12 +38,14 @@ class Looks:
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
         self._seen: FIFOCache[tuple[str, str], Look] = FIFOCache(_KEPT)
+        self._left: FIFOCache[tuple[str, str], Attention] = FIFOCache(_KEPT_WHOLE)
 
     def of(self, board: str, agent: str) -> Look:
         """Returns what the agent was shown of the board as far as this process knows; store calls take this
         value.
         """
-        return self._seen.get((board, agent), _NOTHING)
+        look, left = self._seen.get((board, agent), _NOTHING), self._left.get((board, agent))
+        return look if left is None else Look(look, look.above, look.told, left)
 
     def told(
         self,
@@ -116,7 +120,7 @@ class Looks:
         self, board: str, agent: str, events: Iterable[int], after: int, upto: int, condition: EventFilter
     ) -> None:
         """Records that a stream sent the agent all events between two places that match `condition`."""
-        look = self.of(board, agent)
+        look = self._seen.get((board, agent), _NOTHING)
         whole = condition == EventFilter() and after <= look
         self._keep(board, agent, look.joined(Look(upto) if whole else Look(0, events)))
 
@@ -124,8 +128,13 @@ class Looks:
         left = attention
         if shown and attention.fresh:
             left = replace(attention, fresh=tuple(one for one in attention.fresh if one[0] not in shown))
+        if left.team is None:
+            self._left.pop((board, agent), None)
+        else:
+            self._left[board, agent] = left
         # No list is needed before the first unseen event: everything there was shown, or is news to nobody.
-        look = self.of(board, agent).joined(Look(left.settled, shown, [seq] if left.fresh else ()))
+        known = self._seen.get((board, agent), _NOTHING)
+        look = known.joined(Look(left.settled, shown, [seq] if left.fresh else ()))
         self._keep(board, agent, look)
         return left
 

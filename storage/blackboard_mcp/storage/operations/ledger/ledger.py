@@ -483,8 +483,8 @@ def standing(row: ItemRow) -> ItemRow:
     return row
 
 
-Standing = tuple[Look, Rows, int]
-"""What an agent was shown, what it owes, oldest first, and the last sequence of the board.
+Standing = tuple[Look, Rows, int, str | None]
+"""What an agent was shown, what it owes, oldest first, the last sequence of the board, and `Attention.team`.
 
 There are at most 50 rows of what it owes; each holds the item's number, the duty, the item's type, and the time in
 microseconds since when it is owed.
@@ -496,7 +496,7 @@ def standing_of(no: int, agent: str, look: int) -> Steps[Standing]:
 
     `look` is the place in the log up to which the caller knows that the agent was shown it; the database may know more.
     """
-    ((cursor, above, told, owes, asked, end),) = yield sql("standing_of"), (no, agent)
+    ((cursor, above, told, owes, asked, end, ruled, owner),) = yield sql("standing_of"), (no, agent)
     known = Look.of(look)
     if cursor is not None:
         known = known.joined(Look(cursor, json.loads(above), json.loads(told)))
@@ -505,7 +505,7 @@ def standing_of(no: int, agent: str, look: int) -> Steps[Standing]:
         rows = sorted([*rows, *(yield sql("requests_owed"), (no, agent))], key=lambda row: (row[3], row[0]))[
             :50
         ]
-    return known, rows, end
+    return known, rows, end, None if ruled else owner or ""
 
 
 def attention(no: int, agent: str, look: int, *, own_since: int | None = None) -> Steps[Attention]:
@@ -522,30 +522,32 @@ def attention_to(
     no: int, agent: str, standing: Standing, *, own_since: int | None = None
 ) -> Steps[Attention]:
     """Returns the same as `attention` for an agent that stands so."""
-    known, rows, end = standing
+    known, rows, end, team = standing
     owed = tuple(Owed(item_id(type_, number), Duty(duty)) for number, duty, type_, _since in rows)
     pressing = tuple(sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1)))
     if known >= (end if own_since is None else own_since):
-        return Attention(pressing, (), end)
+        return Attention(pressing, (), end, team)
+    first: int = int(known)
+    before: tuple[tuple[int, int], ...] = ()
+    # Events do not change, so what was found once is true while the agent may see the same.
+    if (left := known.left) is not None and team is not None and team == left.team and left.looked > known:
+        first, before = left.looked, left.fresh
+        if before and (before[0][0] <= known or known.above):
+            before = tuple(one for one in before if one[0] > known and one[0] not in known.above)
+    if len(before) >= MOST_UNSEEN:
+        return Attention(pressing, before, first, team)
+    if first >= (end if own_since is None else own_since):
+        return Attention(pressing, before, end, team)
     reach = end
-    if end - known > _LOOKED_THROUGH:
+    if end - first > _LOOKED_THROUGH:
         # Sequences may have gaps.
-        ((reach,),) = yield sql("log_reach"), (no, int(known), _LOOKED_THROUGH)
-    fresh = yield (
-        sql("unseen"),
-        (
-            no,
-            int(known),
-            reach,
-            agent,
-            _QUIET,
-            _APART,
-            dumps(sorted(known.above)),
-            MOST_UNSEEN,
-        ),
-    )
-    looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else reach
-    return Attention(pressing, tuple((seq, item or 0) for seq, item in fresh), looked_through)
+        ((reach,),) = yield sql("log_reach"), (no, first, _LOOKED_THROUGH)
+    most = MOST_UNSEEN - len(before)
+    above = dumps(sorted(known.above))
+    found = yield sql("unseen"), (no, first, reach, agent, _QUIET, _APART, above, most)
+    looked_through = found[-1][0] if len(found) == most else reach
+    fresh = (*before, *((seq, item or 0) for seq, item in found))
+    return Attention(pressing, fresh, looked_through, team)
 
 
 def looked(no: int, agent: str, look: int) -> Steps[Look]:

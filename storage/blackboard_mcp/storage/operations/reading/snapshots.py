@@ -70,7 +70,7 @@ def snapshot(
     no = row.no
     law = [r[0] for r in (yield sql("law"), (no, agent))]
     standing = yield from standing_of(no, agent, look)
-    known, owing, _ = standing
+    known, owing, *_ = standing
     owed = tuple((r[0], Duty(r[1])) for r in owing)
     kinds = yield from kinds_of(no)
     running = (yield sql("debates_open"), (no,)) if kinds.open_debates else []

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Log, Look
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.store import BoardStore
 
 from ..harness import HandClock, Table, draft
@@ -91,6 +93,56 @@ class UnseenTests:
         assert attention.settled == items[0].seq - 1
         rest = (await log(at, "bob", items[MOST_UNSEEN - 1].seq)).attention
         assert rest.unseen == 5
+
+    async def test_the_attention_of_the_last_answer_changes_no_answer(self, at: Table) -> None:
+        left: dict[str, Attention] = {}
+        looks = {"bob": Look(), "carol": Look()}
+        for agent in ("alice", "bob"):
+            await at.store.set_owner(agent, "acme")
+        await at.configure()
+
+        async def same() -> None:
+            for agent, look in looks.items():
+                whole = (await log(at, agent, look)).attention
+                again = Look(look, look.above, look.told, left.get(agent))
+                assert (await log(at, agent, again)).attention == whole, agent
+                left[agent] = whole
+
+        posts = [await at.post("alice", "one"), await at.post("alice", "two", team=True)]
+        await same()
+        posts += [await at.post("bob", "three"), await at.post("alice", "canary", private=True)]
+        await same()
+        looks = {"bob": Look(posts[0].seq), "carol": Look(0, [posts[2].seq])}
+        await same()
+        await at.store.set_owner("carol", "acme")
+        await same()
+        await at.store.set_owner("bob", "other")
+        await same()
+        await at.store.set_read_rules([ReadRule("notes", ("carol",), types=(ItemType.LOG,))])
+        await at.batch("alice", replace(draft("note", "LOG"), visibility=None))
+        await same()
+        assert {agent: one.team for agent, one in left.items()} == {"bob": None, "carol": None}
+        await at.store.set_read_rules([])
+        await same()
+        for n in range(MOST_UNSEEN + 5):
+            posts.append(await at.post("alice", f"{n}"))
+            if n % 20 == 0:
+                await same()
+        looks["carol"] = Look(posts[5].seq)
+        await same()
+        assert left["bob"].unseen == MOST_UNSEEN
+        assert {agent: one.team for agent, one in left.items()} == {"bob": "other", "carol": "acme"}
+
+    async def test_what_the_last_answer_left_is_not_looked_for_again(self, at: Table) -> None:
+        await at.post("alice", "one")
+        first = (await log(at, "bob")).attention
+        found = replace(first, fresh=(*first.fresh, (1, 99)))  # what no log has shows where it is from
+        assert (await log(at, "bob", Look(left=found))).attention.fresh == found.fresh
+        later = await at.post("alice", "two")
+        assert (await log(at, "bob", Look(left=found))).attention.fresh == (
+            *found.fresh,
+            (later.seq, later.number),
+        )
 
     async def test_every_answer_says_what_is_unseen(self, at: Table) -> None:
         a = await at.post("alice", "a")
