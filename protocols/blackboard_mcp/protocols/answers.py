@@ -306,6 +306,8 @@ class Log:
     attention: Attention
     look: Look = field(default_factory=Look)
     """The agent's look as of then, whether this or another process showed it the changes."""
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Beginnings of the versions that the events began, if asked for, by item number and version."""
 
 
 @dataclass(frozen=True, slots=True)

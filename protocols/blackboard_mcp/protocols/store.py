@@ -346,9 +346,20 @@ class BoardStore(
         ...
 
     async def log(
-        self, board: str, agent: str, after: int, limit: int, *, look: int = 0, place: int | None = None
+        self,
+        board: str,
+        agent: str,
+        after: int,
+        limit: int,
+        *,
+        look: int = 0,
+        place: int | None = None,
+        texts: int = 0,
     ) -> Log:
         """Returns at most `limit` events after a sequence, in order.
+
+        One call goes through a bounded number of sequences, so it may return fewer and say that there are more. With
+        the events come the beginnings of the first so many versions that they began, as `beginnings` returns them.
 
         Raises:
             CursorExpired: `place` is given, and the log has no such place.

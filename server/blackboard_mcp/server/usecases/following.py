@@ -154,10 +154,11 @@ class Following:
             CursorExpired: `since` is no place in the log.
         """
         name = await self._board_of(board, agent)
-        log = await self._log(agent, name, since)
-        news = await self._whole(agent, name, since, log, limit)
+        look = self._looks.of(name, agent)
+        log = await self._store.log(name, agent, since, limit, look=look, place=since, texts=_MOST_TOLD)
         self._activity.seen(name, agent)
-        return await self._with_texts(name, agent, news)
+        events, cursor = _fitting(Heard(log.events, log.cursor))
+        return NewsPage(name, events, cursor, log.seq, texts=log.texts, attention=log.attention)
 
     async def wait(
         self,
@@ -251,13 +252,9 @@ class Following:
         told = tuple(sorted((*events, *gone), key=lambda event: event.seq))
         return NewsPage(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
 
-    async def _log(self, agent: str, board: str, since: int | None = None) -> Log:
-        """Returns the board's sequence, what waits for the agent, and what it was shown.
-
-        Raises:
-            CursorExpired: `since` is given, and is no place in the log.
-        """
-        return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent), place=since)
+    async def _log(self, agent: str, board: str) -> Log:
+        """Returns the board's sequence, what waits for the agent, and what it was shown."""
+        return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent))
 
     async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> NewsPage:
         """Returns all events after a place that the agent may see, up to the sequence at which `log` was

@@ -181,7 +181,7 @@ def matching(board: BoardRow, group: GroupRow, limit: int, scan: int) -> Steps[t
     place, looked, page = group.cursor, 0, max(_FIRST, 2 * limit)
     while looked < scan:
         page = min(PAGE, 4 * page if looked else page, scan - looked)
-        rows = yield sql("events_after"), (board.no, place, "", page)
+        rows = yield sql("events_after"), (board.no, place, "", page, board.seq)
         for row in rows:
             place, looked = row[0], looked + 1
             event = event_of(row)

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import AgentInfo
 from blackboard_mcp.protocols.debates import Duty
-from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.events import BEGUN, Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone, item_id
@@ -31,6 +31,7 @@ from ..ledger.ledger import attention, attention_to, get_board, load, standing_o
 from ..ledger.places import check_place
 from ..ledger.rows import (
     ITEM_COLUMNS,
+    BoardRow,
     ItemRow,
     Steps,
     dumps,
@@ -255,22 +256,37 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     return " AND ".join(parts), bound
 
 
+_REACH = 10_000
+"""Sequences that one look at a log goes through at most: where others keep all to themselves, nothing is found."""
+
+
 def log(
-    board: str, agent: str, after: int, limit: int, *, look: int = 0, place: int | None = None
+    board: str,
+    agent: str,
+    after: int,
+    limit: int,
+    *,
+    look: int = 0,
+    place: int | None = None,
+    texts: int = 0,
 ) -> Steps[Log]:
     """Returns at most `limit` events after a sequence, in order, as far as the agent may see them.
 
-    A `place` is checked as `end_of_log` does.
+    A `place` is checked as `end_of_log` does. With them come the beginnings of at most so many `texts`.
     """
     row = yield from get_board(board)
     if place is not None:
         yield from check_place(row, place)
-    listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
+    reach = min(row.seq, after + _REACH)
+    listed = (yield sql("events_after"), (row.no, after, agent, limit + 1, reach)) if after < row.seq else []
     events = tuple(event_of(raw) for raw in listed[:limit])
-    more = len(listed) > limit
+    full = len(listed) > limit
+    told = [(event.number, event.version or 1) for event in events if event.event in BEGUN and event.number]
+    begun = (yield from _beginnings(row, agent, told[:texts])) if texts and told else {}
     standing = yield from standing_of(row.no, agent, look)
     waiting = yield from attention_to(row.no, agent, standing)
-    return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting, standing[0])
+    cursor = events[-1].seq if full else max(after, reach)
+    return Log(events, cursor, row.seq, full or reach < row.seq, waiting, standing[0], begun)
 
 
 def beginnings(
@@ -278,6 +294,12 @@ def beginnings(
 ) -> Steps[dict[tuple[int, int], str]]:
     """Returns the beginnings of texts by pairs of item number and version, for items that the agent may see."""
     row = yield from get_board(board)
+    return (yield from _beginnings(row, agent, wanted))
+
+
+def _beginnings(
+    row: BoardRow, agent: str, wanted: Iterable[tuple[int, int]]
+) -> Steps[dict[tuple[int, int], str]]:
     listed = yield sql("beginnings"), (row.no, dumps(sorted(set(wanted))), agent)
     return {(number, version): text for number, version, text in listed}
 

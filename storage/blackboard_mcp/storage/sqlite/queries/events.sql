@@ -41,9 +41,9 @@ INSERT INTO shown(board, agent, cursor, above, told) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT DO UPDATE SET cursor = excluded.cursor, above = excluded.above, told = excluded.told;
 
 -- name: events_after
--- The log after a sequence that an agent may see.
+-- The log after a sequence, up to another one, that an agent may see.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
-FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) ORDER BY seq LIMIT ?4;
+FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND seq <= ?5 ORDER BY seq LIMIT ?4;
 
 -- name: events_whole
 -- The log after a sequence, whoever may see it.

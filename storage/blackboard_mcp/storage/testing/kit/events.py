@@ -147,6 +147,16 @@ class EventTests:
         }
         assert (await at.store.beginnings(at.board, "bob", wanted))[private.number, 1] == "canary"
 
+    async def test_a_log_brings_the_beginnings_of_the_first_versions_that_it_tells(self, at: Table) -> None:
+        await at.post("alice", "a")
+        await at.post("bob", "canary", private=True)
+        entry = await at.post("alice", "v1", key="k")
+        await at.post("alice", "v2", key="k")
+        log = await at.store.log(at.board, "alice", 0, 100, texts=2)
+        assert log.texts == {(1, 1): "a", (entry.number, 1): "v1"}
+        assert (await at.store.log(at.board, "bob", 2, 1, texts=100)).texts == {(2, 1): "canary"}
+        assert (await at.store.log(at.board, "alice", 0, 100)).texts == {}
+
     async def test_stretches_are_the_whole_log_of_boards_that_moved_in_the_order_asked(
         self, store: BoardStore
     ) -> None:
