@@ -108,23 +108,21 @@ async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
     assert sorted(hit.number for hit in other.hits) == list(range(5000, 5040))
 
 
-async def test_the_drivers_caches_are_bounded_and_small_for_a_small_table(
+async def test_the_drivers_caches_are_bounded_small_for_a_small_table_and_end_when_it_is_large(
     modelless: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[tuple[int, int]] = []
-
-    def session(indexes: int, metadata: int) -> Any:
-        given.append((indexes >> 20, metadata >> 20))
-        return made(indexes, metadata)
-
-    made = folder._session
-    monkeypatch.setattr(folder, "_session", session)
+    sessions = type(folder._SESSIONS)()
+    monkeypatch.setattr(folder, "_SESSIONS", sessions)
     await modelless.upsert(notes(document, 20))
-    assert set(given) == {(32, 8)}
+    assert (await modelless.search(ArchiveQuery("main", "valve"))).hits
+    small = sessions[32 << 20, 8 << 20].caches
+    assert len(sessions) == 1
+    assert small.size_bytes > 0
     monkeypatch.setattr(folder, "INDEXED_ROWS", 20)
     modelless._forget()
     assert (await modelless.search(ArchiveQuery("main", "valve"))).hits
-    assert given[-1] == (256, 32)
+    assert list(sessions) == [(256 << 20, 32 << 20)]
+    assert sessions[256 << 20, 32 << 20].caches.size_bytes > 0
 
 
 async def test_a_small_table_has_no_indexes(index: LanceArchiveIndex, document: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, ArchiveQuery, Waiting
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance import workers
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.pending import search_archive
 from blackboard_mcp.storage.operations.reading import index_feed
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table
+from patience import PATIENCE
 
 LONG = "filling words of no weight " * 7_000
 
@@ -80,3 +83,26 @@ async def test_a_document_that_is_indexed_is_no_longer_kept_as_waiting(
     assert len(kept._vectors) == len(kept._cuts) == 3
     await index.upsert(documents[:2])
     assert [key[1] for cache in (kept._vectors, kept._cuts) for key in cache] == [3, 3]
+
+
+async def test_a_search_that_began_before_documents_were_indexed_keeps_none_of_them(
+    index: LanceArchiveIndex, document: Callable[..., ArchiveDocument], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = tuple(document(n, f"valve number {n} leaks") for n in range(1, 4))
+    other = (document(1, "a valve elsewhere", board="other"),)
+    await index.upsert(documents)
+    kept = index._waiting
+
+    async def search(*waiting: ArchiveDocument, board: str = "main") -> list[int]:
+        await index.search(ArchiveQuery(board, "valve number 2"), Waiting(waiting))
+        assert kept._vectors.keys() == kept._cuts.keys()
+        return sorted(key[1] for key in kept._cuts if key[0] == board)
+
+    assert await search(*documents) == [1, 2, 3]  # it read what waited before the documents were indexed
+    assert await search(*other, board="other") == [1]
+    assert await search(*documents[:1]) == [1]
+    assert {key[0] for key in kept._cuts} == {"other", "main"}
+    monkeypatch.setattr(workers, "REST_SECONDS", 0.0)
+    async with asyncio.timeout(PATIENCE):
+        while kept._cuts or kept._vectors:
+            await index.fits()  # the threads rest after it

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -9,6 +10,22 @@ from blackboard_mcp.storage.lance.stemming import stem
 from blackboard_mcp.storage.lance.words import WINDOW_WORDS, windows, words
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import RUN
+
+
+def test_a_stem_loads_the_stemmer_of_one_language_and_leaves_the_package_whole() -> None:
+    script = """
+import sys
+from blackboard_mcp.storage.lance.stemming import stem
+
+print(stem("possibly"), len([name for name in sys.modules if name.startswith("snowballstemmer")]))
+import snowballstemmer
+print(snowballstemmer.stemmer("german").stemWord("kleinste"), "english" in snowballstemmer.algorithms())
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=RUN, check=True
+    )
+    assert done.stdout.split("\n")[:2] == ["possibli 4", "klein True"]
 
 
 @pytest.mark.parametrize(

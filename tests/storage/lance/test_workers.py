@@ -153,3 +153,21 @@ async def test_each_call_puts_the_rest_off(monkeypatch: pytest.MonkeyPatch) -> N
         assert not workers._resting.cancelled()
     finally:
         await workers.close()
+
+
+async def test_calls_without_end_put_the_rest_off_for_so_long_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "REST_SECONDS", 3600)
+    monkeypatch.setattr(workers_module, "BUSY_SECONDS", 0.05)
+    rests = 0
+
+    def rest() -> None:
+        nonlocal rests
+        rests += 1
+
+    workers = Workers(rest)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while rests < 2:
+                await workers.run(lambda: None)
+    finally:
+        await workers.close()

@@ -183,6 +183,7 @@ class FtsArchiveIndex:
                 connection.execute(_sql("merge"))
 
     def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
+        self._waiting.keep(query.board, waiting.documents)
         documents = visible(waiting, query)
         with self._opened() as opened:
             connection, life = opened or (None, "")

@@ -24,6 +24,7 @@ _BOUNDS = ((_TRIM_THRESHOLD, 256 * 1024), (_MMAP_THRESHOLD, 128 * 1024), (_ARENA
 _DONTNEED = 4
 """The number of the advice that pages are not needed, from mman.h."""
 _LIBRARY, _MODEL = ".so", ".safetensors"
+_CODE = ("r-xp", "r--p")
 
 
 @cache
@@ -41,7 +42,7 @@ def bound_allocator() -> None:
 
 
 def give_back() -> None:
-    """Gives back what glibc keeps, and unmaps the pages of libraries' code and of the model.
+    """Gives back what glibc keeps, and unmaps the pages of libraries' code and constants, and of the model.
 
     A page that is used again is mapped again, from the system's cache of files. It does nothing on other systems.
     """
@@ -55,11 +56,20 @@ def give_back() -> None:
 
 
 def _mapped() -> Iterator[tuple[int, int]]:
-    """Yields the addresses of libraries' code and of the model: read-only pages, which differ from no file."""
-    with Path("/proc/self/maps").open(encoding="utf-8", errors="replace") as lines:
+    """Yields the addresses of libraries' code and constants and of the model.
+
+    None of these pages differs from the file: what the loader wrote addresses into would be lost.
+    """
+    span = ""
+    with Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            span, mode, *_, path = line.rstrip("\n").split(maxsplit=5)
-            if (mode == "r-xp" and _LIBRARY in path) or (mode == "r--s" and path.endswith(_MODEL)):
+            if line[0] in "0123456789abcdef":  # the names of figures begin with capitals
+                span, mode, *_, path = line.rstrip("\n").split(maxsplit=5)
+                if not (mode in _CODE and _LIBRARY in path) and not (
+                    mode == "r--s" and path.endswith(_MODEL)
+                ):
+                    span = ""
+            elif span and line.startswith("Anonymous:") and line.split()[1] == "0":
                 start, end = span.split("-")
                 yield int(start, 16), int(end, 16)
 

@@ -8,18 +8,17 @@ driver, so it belongs in worker threads.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.clock import new_token
+from blackboard_mcp.protocols.importing import put_off
 from blackboard_mcp.storage.lance.upkeep import INDEXED_ROWS
 
 Caches = tuple[int, int]
@@ -130,8 +129,12 @@ class IndexFolder:
 
 def connect(place: Path | str, caches: Caches = _CACHES, **more: Any) -> Any:
     """Returns the tables at a place; a table always reads its newest version, unless `more` says otherwise."""
-    kept = {"read_consistency_interval": timedelta(0), "session": _session(*caches), **more}
-    return _driver().connect(str(place), **kept)
+    if (session := _SESSIONS.get(caches)) is None:
+        session = _SESSIONS[caches] = _Session(*caches)
+    kept = {"read_consistency_interval": timedelta(0), "session": session.caches, **more}
+    tables = _driver().connect(str(place), **kept)
+    tables.session_in_use = session  # each table that is opened here keeps `tables`
+    return tables
 
 
 def with_caches(opened: Callable[[Caches], Any]) -> Any:
@@ -147,39 +150,23 @@ def make_table(tables: Any, name: str, schema: Any) -> None:
 
 def _driver() -> Any:
     os.environ.setdefault("LANCEDB_LOG", "error")
-    _put_off("lance_namespace_urllib3_client")
+    # The driver wants a few models of this client for catalogs on the network. The requests that nobody here sends
+    # take as long to import as the rest of the driver, and other threads wait for the interpreter meanwhile.
+    put_off("lance_namespace_urllib3_client")
     import lancedb
 
     return lancedb
 
 
-@cache
-def _put_off(name: str) -> None:
-    """Has a package run its own code only when somebody asks it for a name; its modules are imported as ever.
+class _Session:
+    """The driver's caches, which all open tables of the process share that have as large ones."""
 
-    The driver wants a few models of this one, a client for catalogs on the network. The requests that nobody here sends
-    take as long to import as the rest of the driver, and other threads wait for the interpreter meanwhile.
-    """
-    spec = importlib.util.find_spec(name)
-    if name in sys.modules or spec is None or spec.loader is None:
-        return
-    module, loader = importlib.util.module_from_spec(spec), spec.loader
-
-    def run(wanted: str) -> Any:
-        if wanted.startswith("__"):
-            raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
-        del module.__getattr__
-        loader.exec_module(module)
-        return getattr(module, wanted)
-
-    module.__getattr__ = run  # type: ignore[method-assign]
-    sys.modules[name] = module
+    def __init__(self, indexes: int, metadata: int) -> None:
+        self.caches = _driver().Session(index_cache_size_bytes=indexes, metadata_cache_size_bytes=metadata)
 
 
-@cache
-def _session(indexes: int, metadata: int) -> Any:
-    """Returns the driver's caches, which all tables of the process share that have as large ones."""
-    return _driver().Session(index_cache_size_bytes=indexes, metadata_cache_size_bytes=metadata)
+_SESSIONS: WeakValueDictionary[Caches, _Session] = WeakValueDictionary()
+"""The sessions by their sizes. One ends with the last table that uses it, and what it keeps goes with it."""
 
 
 def _retry(step: Callable[[], None], attempts: int = 20) -> None:

@@ -123,7 +123,7 @@ class LanceArchiveIndex:
         self._counts = BoardCounts()
         self._images = Images()
         self._waiting = WaitingTexts()
-        self._workers = Workers(give_back)
+        self._workers = Workers(self._rest)
         self._rows_at_once = _UPSERT_ROWS
 
     async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
@@ -200,6 +200,11 @@ class LanceArchiveIndex:
         except Exception:
             self._forget()
             return work()
+
+    def _rest(self) -> None:
+        """Gives back what the next call can do without, or makes again."""
+        self._waiting.clear()
+        give_back()
 
     def _forget(self) -> None:
         with self._lock:
@@ -390,6 +395,7 @@ class LanceArchiveIndex:
         mode: SearchMode = "lexical" if self._embedder is None else "hybrid"
         notice = NO_MODEL if self._embedder is None else ""
         life, table = self._living(create=False) or ("", None)
+        self._waiting.keep(query.board, waiting.documents)
         documents = visible(waiting, query)
         if (table is None and not documents) or not query.text.strip():
             return ArchiveAnswer((), mode, notice, life)

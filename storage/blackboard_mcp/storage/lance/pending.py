@@ -75,6 +75,25 @@ class WaitingTexts:
                 self._vectors.pop(key, None)
                 self._cuts.pop(key, None)
 
+    def keep(self, board: str, documents: Sequence[ArchiveDocument]) -> None:
+        """Forgets all documents of a board but these.
+
+        A search that began before documents were indexed may have added them after `forget`.
+        """
+        with self._lock:
+            if not (self._vectors or self._cuts):
+                return
+            kept = set(map(_key, documents))
+            for known in (self._vectors, self._cuts):
+                for key in [key for key in known if key[0] == board and key not in kept]:
+                    del known[key]
+
+    def clear(self) -> None:
+        """Forgets all documents."""
+        with self._lock:
+            self._vectors.clear()
+            self._cuts.clear()
+
     def cuts(self, documents: Sequence[ArchiveDocument]) -> dict[int, Cut]:
         """Returns the windows of documents by number, for as many of the first documents as a search splits."""
         made: dict[int, Cut] = {}

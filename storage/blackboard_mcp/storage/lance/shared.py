@@ -28,7 +28,6 @@ from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance import rows, upkeep
-from blackboard_mcp.storage.lance.allocator import give_back
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.folder import Caches, connect, make_table, with_caches
 from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT
@@ -204,7 +203,7 @@ class SharedArchiveIndex(LanceArchiveIndex):
         self._me = new_token()
         self._tables = tables
         self._states = states or _OwnStates(self._me)
-        self._workers = Workers(give_back, tables.explained)
+        self._workers = Workers(self._rest, tables.explained)
         self._rows_at_once = _ROWS_AT_ONCE
         self._replaces = replaces
         self._is_draft = replaces is not None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from blackboard_mcp.protocols.importing import put_off
+
 _FORMS = """
     become became; begin began begun; break broke broken; bring brought; build built; buy bought; catch caught;
     choose chose chosen; come came; deal dealt; draw drew drawn; drink drank drunk; drive drove driven;
@@ -35,7 +37,8 @@ def stem(word: str) -> str:
     word = _BASES.get(word, word)
     if not _PLAIN.fullmatch(word):
         return word
-    from snowballstemmer.porter_stemmer import PorterStemmer  # loads the stemmers of all languages
+    put_off("snowballstemmer")  # it would load the stemmers of all languages
+    from snowballstemmer.porter_stemmer import PorterStemmer
 
     stemmer = PorterStemmer()  # one for each word: it keeps state, and several threads ask for stems
     return str(stemmer.stemWord(word))

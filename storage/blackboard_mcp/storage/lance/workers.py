@@ -18,6 +18,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 REST_SECONDS = 10.0
+BUSY_SECONDS = 30.0
 
 
 def damaged(error: Exception) -> ArchiveUnavailable:
@@ -40,7 +41,8 @@ def _try(rest: Callable[[], None]) -> None:
 class Workers:
     """A few threads, started at the first call. Errors of the driver leave them as `explained` has them.
 
-    `REST_SECONDS` after the last call they call `rest` once, if it is given: beside calls it would slow all down.
+    `REST_SECONDS` after the last call they call `rest` once, if it is given: beside calls it slows all down. So where
+    calls never pause for so long, they call it every `BUSY_SECONDS`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Workers:
         self._closed = False
         self._rest = rest
         self._resting: asyncio.TimerHandle | None = None
+        self._busy_until = 0.0
 
     async def run(self, work: Callable[[], T]) -> T:
         """Returns the result of `work`, which runs in a thread.
@@ -64,9 +67,12 @@ class Workers:
             self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
         context, loop = copy_context(), asyncio.get_running_loop()
         if self._rest is not None:
-            if self._resting is not None:
+            if self._resting is None:
+                self._busy_until = loop.time() + BUSY_SECONDS
+            else:
                 self._resting.cancel()
-            self._resting = loop.call_later(REST_SECONDS, self._begin_rest, self._rest)
+            soon = min(loop.time() + REST_SECONDS, self._busy_until)
+            self._resting = loop.call_at(soon, self._begin_rest, self._rest)
         return await loop.run_in_executor(self._threads, lambda: context.run(self._counted, work))
 
     def _begin_rest(self, rest: Callable[[], None]) -> None:
