@@ -372,7 +372,7 @@ DELETE = (
 LEAK = (
     "SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns FROM event "
 )
-LEAK += "WHERE board = ?1 AND seq > ?2 AND ?3 <> '' ORDER BY seq LIMIT ?4"
+LEAK += "WHERE board = ?1 AND seq > ?2 AND ?3 <> '' AND seq <= ?5 ORDER BY seq LIMIT ?4"
 
 
 def kept_later(patch: pytest.MonkeyPatch) -> None:
