@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.operations.access.visibility import expanded
 from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+from patience import PATIENCE
 
 
 class Cost:
@@ -181,3 +183,27 @@ async def test_a_turn_keeps_its_cost(opened: Installation, cost: Cost) -> None:
     await runs.turn("erin", None, Act(text="The blue one."))
     assert await cost.of(lambda: runs.turn("erin", None, Act(text="The red one."))) == (0, 1, 23)
     assert (await runs.turn("erin", None, Act(text="Neither."))).turn is not None
+
+
+async def test_who_waits_for_a_turn_has_it_without_a_look_at_the_run(
+    opened: Installation, cost: Cost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, store, parked = Runs(opened.blackboard, opened.conduct()), opened.store, asyncio.Event()
+    wait_for_change = store.wait_for_change
+
+    async def tell(*args: Any, **more: Any) -> int:
+        parked.set()
+        return await wait_for_change(*args, **more)
+
+    monkeypatch.setattr(store, "wait_for_change", tell)
+    new = NewRun(problem=CountedText("Which pump?"), agents=("erin", "finn"), strategy="round-robin")
+    await runs.start("erin", None, new)
+    waiting = asyncio.create_task(runs.turn("finn", None, Act(), seconds=50))
+    await asyncio.wait_for(parked.wait(), PATIENCE)
+
+    async def passed_on() -> None:
+        await runs.turn("erin", None, Act(text="The blue one."), seconds=0)
+        assert (await asyncio.wait_for(waiting, PATIENCE)).turn is not None
+
+    # What each is told is read once, in erin's own transaction and for finn.
+    assert await cost.of(passed_on) == (1, 1, 27)

@@ -209,7 +209,7 @@ class Blackboard:
             UnknownReference: there is no such board.
         """
         name = check_board(board) if board is not None else self.default_board
-        stamp = self._kept_views.stamp()
+        stamp = self.stamp()
         if name in self._found and (not counts or (stamp is not None and self._found[name] == stamp)):
             self.activity.seen(name, agent)
             return name
@@ -547,6 +547,10 @@ class Blackboard:
         if once is None or await self.store.recall(board, agent, once) is None:
             await self.rules.check(board, agent, again)
 
+    def stamp(self) -> int | None:
+        """Returns a value that differs after every commit of any process, if the store gives such."""
+        return self._kept_views.stamp()
+
     def prune_if(self, board: str, notice: Notice) -> None:
         """Starts a pruning pass if the board is too full by a notice."""
         if notice.pass_due:
@@ -571,7 +575,7 @@ class Blackboard:
             Refused: the parts that are never shortened exceed the budget.
         """
         name = check_board(board) if board is not None else self.default_board
-        stamp = self._kept_views.stamp()  # before anything is read
+        stamp = self.stamp()  # before anything is read
         look = self.looks.of(name, agent)
         asked = asked_for(name, agent, look, budget, reserve)
         if (kept := self._kept_views.find(asked, stamp)) is not None:

@@ -53,6 +53,7 @@ _LEAST: Final = 0.001
 _SOON: Final = 1.0
 """Most seconds that a call waits for a first choice even if it does not want to wait."""
 _KNOWN: Final = 10_000
+_MOVED: Final = 100
 _SAID: Final = 12
 """Contributions of others that an agent is shown at its turn."""
 _OVER: Final = (RunState.STOPPED, RunState.FINISHED)
@@ -109,6 +110,8 @@ class Runs:
         self._tasks = Tasks(board)
         self._misses: FIFOCache[tuple[str, str], int] = FIFOCache(_KNOWN)
         self._looks: FIFOCache[tuple[str, int], tuple[int, asyncio.Future[Run | None]]] = FIFOCache(_KNOWN)
+        self._moved: FIFOCache[tuple[str, int], tuple[int | None, Run]] = FIFOCache(_MOVED)
+        """Runs as an act of this process left them, with the store's stamp then."""
 
     async def start(
         self, agent: str, board: str | None, new: NewRun, *, seconds: float = 0.0, once_key: str | None = None
@@ -167,6 +170,7 @@ class Runs:
             await self._board.store.offer_turn(name, agent, number, act.offer)
         if done is not None:
             number = done.run.number
+            self._moved[name, number] = (self._board.stamp(), done.run)
             if done.problem and done.run.turn_of(agent) is not None:
                 seconds = 0.0
         return await self._wait(agent, name, number, seconds, report, done=done)
@@ -251,12 +255,13 @@ class Runs:
         next_report = math.inf if report is None else begun + _REPORT_EVERY
         tails, store = self._board.following.tails, self._board.store
         self._board.activity.seen(board, agent)
-        asked = False
+        asked = waited = False
         known = None if done is None else done.run
         while True:
             seen = store.changes()
             looked = known is None
-            run = known or await self._look(board, number)
+            run = known or (self._given(agent, board, number) if waited else None)
+            run = run or await self._look(board, number)
             known = None
             if run is None or run.state in _OVER or run.turn_of(agent) is not None:
                 break
@@ -268,6 +273,8 @@ class Runs:
                     chosen, _ = await asyncio.wait([choosing], timeout=_SOON)
                     after = choosing.result() if chosen and not choosing.cancelled() else None
                     known = after if after is not None and after.number == number else None
+                    if known is not None:
+                        self._moved[board, number] = (self._board.stamp(), known)
                     continue
             now = loop.time()
             if now >= deadline or tails.released:
@@ -279,10 +286,21 @@ class Runs:
                 await report(round(now - begun, 1), seconds, f"waiting for a turn in {run.id}")
             patience = min(deadline, next_report) - now
             await tails.unless_released(store.wait_for_change(seen, max(_LEAST, patience)), seen)
+            waited = True
         self._board.activity.seen(board, agent)
         if run is None and number:
             raise UnknownReference(f"There is no run-{number} on '{board}'; turn() finds the newest.")
         return await self._standing(agent, board, run, started=started, done=done)
+
+    def _given(self, agent: str, board: str, number: int) -> Run | None:
+        """Returns the run if an act gave the agent a turn and nothing was committed since: it need not be read again.
+
+        It is for calls that waited as the act was made. Another process may have changed the run just before the stamp.
+        """
+        stamp, run = self._moved.get((board, number), (None, None))
+        if run is None or stamp is None or stamp != self._board.stamp() or run.turn_of(agent) is None:
+            return None
+        return run
 
     async def _look(self, board: str, number: int) -> Run | None:
         """Returns the run as of now. All that wait share one look after each change."""
