@@ -443,6 +443,7 @@ class AgendaStore(Protocol):
         agent: str,
         act: Settle,
         *,
+        heeding: bool = False,
         notice: NoticeFor | None = None,
         once: Once | None = None,
     ) -> Settled:
@@ -451,6 +452,7 @@ class AgendaStore(Protocol):
         `notice` is as for `take_task`.
 
         Raises:
+            RulesUnseen: with `heeding`, rules in the agent's scope changed since it was shown them.
             Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.
             Refused: the task's state does not allow it, or the reviewer may not confirm it.
         """

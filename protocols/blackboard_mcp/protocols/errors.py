@@ -9,6 +9,7 @@
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   ├── Forbidden           the caller's role on the board, or the credential's scopes, lack it
     │   │   └── Unpermitted     changes that no access policy has allowed yet
+    │   ├── RulesUnseen         rules changed since the agent was shown them
     │   ├── UnderPressure       more is protected than the budget allows: no room for what matters less
     │   ├── RateLimited         too much at once or too fast: the same call is taken later
     │   └── QuotaExceeded       more than one may have or send, however long one waits
@@ -40,6 +41,7 @@ from .visible import escape
 
 if TYPE_CHECKING:
     from .changes import Proposal
+    from .rules import RuleBook
 
 
 class BlackboardError(Exception):
@@ -112,6 +114,18 @@ class Unpermitted(Forbidden):
     def __init__(self, message: str, proposal: Proposal | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
         self.proposal = proposal
+
+
+class RulesUnseen(Refused):
+    """Rules in the agent's scope changed since it was shown them; nothing was changed."""
+
+    code = "rules_unseen"
+
+    def __init__(self, book: RuleBook) -> None:
+        super().__init__(
+            "Rules changed since you were last shown them. Nothing was changed; look at them first."
+        )
+        self.book = book
 
 
 class UnderPressure(Refused):

@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.agenda import (
 )
 from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor, Once
 from blackboard_mcp.protocols.changes import Change, ChangeKind
-from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.errors import BlackboardError, RulesUnseen
 from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.runs import Budget
@@ -371,18 +371,24 @@ class Tasks:
         self._board.quotas.check_text(len(text))
         self._board.quotas.charge(agent, name, size=size_of(text))
         once = once_of(once_key, "settle", **{**_fields(act), "text": text})
-        if act.op == "done":
-            await self._board.check_rules(name, agent, once, 'claim(op="done", …)')
         if once is None or await self._board.store.recall(name, agent, once) is None:
             await check_fresh(self._board, agent, name, await self._evidence(name, agent, act))
 
         async def write(tokenizer: Tokenizer) -> Settled:
             counted = CountedText(text, tokenizer.count(text), tokenizer.name)
             return await self._board.store.settle_task(
-                name, agent, replace(act, text=counted), notice=self._wanted(name, agent), once=once
+                name,
+                agent,
+                replace(act, text=counted),
+                heeding=act.op == "done",
+                notice=self._wanted(name, agent),
+                once=once,
             )
 
-        done = await self._board.validation.counted(name, write)
+        try:
+            done = await self._board.validation.counted(name, write)
+        except RulesUnseen as error:
+            await self._board.rules.refuse(name, agent, error.book, 'claim(op="done", …)')
         shown = [] if done.item is None else [done.item.number]
         rules, attention, seq = await self._noticed(name, agent, done.notice, shown)
         return replace(done, seq=seq), rules, attention

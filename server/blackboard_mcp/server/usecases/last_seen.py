@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NoReturn
 
 from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Look, Snapshot
 from blackboard_mcp.protocols.errors import BlackboardError, Refused
@@ -179,15 +179,21 @@ class ShownRules:
             Refused: some changed since. The error holds them, and they count as shown.
         """
         book = await self._store.rules(board, agent)
-        unseen = book.unseen
-        if not unseen:
-            return
+        if book.unseen:
+            await self.refuse(board, agent, book, again)
+
+    async def refuse(self, board: str, agent: str, book: RuleBook, again: str) -> NoReturn:
+        """Refuses a call for rules that the agent was not shown; `again` is the call to make after reading them.
+
+        Raises:
+            Refused: always. The error holds them, and they count as shown.
+        """
         await self._store.saw_rules(board, agent, book.revision)
         self._seen[board, agent] = book.revision
-        listed = " · ".join(flat(rule.line) for rule in unseen)
+        listed = " · ".join(flat(rule.line) for rule in book.unseen)
         raise Refused(
             f"Rules changed since you were last shown them, now {book.label}. Nothing was changed. If your work keeps "
             f"them, repeat {again}: it is then accepted. What changed: {listed}",
-            rules=[rule.text for rule in unseen],
+            rules=[rule.text for rule in book.unseen],
             revision=book.revision,
         )

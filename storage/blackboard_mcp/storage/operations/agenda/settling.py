@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.agenda import (
 )
 from blackboard_mcp.protocols.answers import NoticeFor, Once
 from blackboard_mcp.protocols.changes import ChangeKind
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesUnseen
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Draft, EdgeKind, Item, ItemType, Visibility, content_hash
 from blackboard_mcp.protocols.runs import Usage
@@ -31,6 +31,7 @@ from ..ledger.principals import owners_of
 from ..ledger.rows import Steps, dumps, instant, sql
 from ..reading.item_states import values
 from ..reading.notices import notice_on
+from ..reading.rules import rules_on
 from . import budgets, lapses, reservations, rows
 from .lapses import begin
 from .rows import MICROS, TaskRow
@@ -75,6 +76,7 @@ def settle(
     agent: str,
     act: Settle,
     *,
+    heeding: bool = False,
     notice: NoticeFor | None = None,
     once: Once | None = None,
 ) -> Steps[Settled]:
@@ -83,6 +85,7 @@ def settle(
     `notice` is what to tell the agent beside.
 
     Raises:
+        RulesUnseen: with `heeding`, rules in the agent's scope changed since it was shown them.
         Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.
         Refused: the task's state does not allow it, or the reviewer may not confirm it.
     """
@@ -93,10 +96,13 @@ def settle(
         )
     budgets.check_usage(act.usage)
     ledger = yield from begin(write, board, agent)
+    rules = (yield from rules_on(ledger.board, agent, write.now)) if heeding else None
+    if rules is not None and rules.unseen:
+        raise RulesUnseen(rules)
     done = yield from _does(ledger, act)
     if notice is None:
         return done
-    return replace(done, notice=(yield from notice_on(ledger.board, agent, notice, write.now)))
+    return replace(done, notice=(yield from notice_on(ledger.board, agent, notice, write.now, rules)))
 
 
 def _does(ledger: Ledger, act: Settle) -> Steps[Settled]:

@@ -21,12 +21,13 @@ def notice(now: int, board: str, agent: str, wanted: NoticeFor) -> Steps[Notice]
     return (yield from notice_on((yield from get_board(board)), agent, wanted, now))
 
 
-def notice_on(row: BoardRow, agent: str, wanted: NoticeFor, now: int) -> Steps[Notice]:
-    """Returns the same for a board as it is after the changes of the transaction."""
-    rules: RuleBook | None = None
+def notice_on(
+    row: BoardRow, agent: str, wanted: NoticeFor, now: int, rules: RuleBook | None = None
+) -> Steps[Notice]:
+    """Returns the same for a board as it is after the changes of the transaction; `rules` if they are known."""
     texts: Mapping[int, str] = {}
     waiting = yield from attention(row.no, agent, wanted.look)
-    if wanted.rules:
+    if wanted.rules and rules is None:
         rules = yield from rules_on(row, agent, now)
     if wanted.texts:
         asked = dumps([(number, 1) for number in sorted(set(wanted.texts))])

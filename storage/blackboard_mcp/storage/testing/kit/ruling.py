@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 from blackboard_mcp.protocols.access import Action
+from blackboard_mcp.protocols.agenda import Settle
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import Core
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesUnseen
 from blackboard_mcp.protocols.grants import Grant, under
 from blackboard_mcp.protocols.items import Draft, Status, content_hash
 from blackboard_mcp.protocols.rules import RuleBook, Strength
 
 from ..harness import CONFIG, HandClock, Table
+from .planning import plan, said, take
 
 
 def as_steward(agent: str, *powers: Action) -> Grant:
@@ -51,6 +54,22 @@ class RuleTests:
         await at.post("alice", "Be brief.", "CONSTRAINT")
         assert [one.text for one in (await self._book(at, "bob")).unseen] == ["Be brief."]
         await at.store.saw_rules("no board", "bob", 1)
+
+    async def test_who_heeds_rules_is_done_with_a_task_once_it_was_shown_them(self, at: Table) -> None:
+        (number,) = await plan(at, "one")
+        await take(at, "bob", number)
+        done, once = Settle("done", number, 0, said("so")), Once("k", "d")
+        await at.post("alice", "Cite.", "CONSTRAINT")
+        before = await at.seq()
+        with pytest.raises(RulesUnseen, match="Rules changed") as refused:
+            await at.store.settle_task(at.board, "bob", done, heeding=True, once=once)
+        assert refused.value.book == await self._book(at, "bob")
+        assert await at.seq() == before
+        await at.store.saw_rules(at.board, "bob", 1)
+        settled = await at.store.settle_task(at.board, "bob", done, heeding=True, once=once)
+        await at.post("alice", "Be brief.", "CONSTRAINT")
+        again = await at.store.settle_task(at.board, "bob", done, heeding=True, once=once)
+        assert (again.item, again.seq) == (settled.item, settled.seq), "it was done before the rule"
 
     async def test_a_scope_says_who_comes_under_a_rule(self, at: Table) -> None:
         for scope in ("agent:bob", "path:docs/**", "key:plan:*", "nonsense", 7):
