@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.errors import (
     StoreError,
     StoreTooNew,
 )
+from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.postgres import engine
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
@@ -423,6 +424,30 @@ async def test_a_new_schema_is_counted_after_its_first_commits() -> None:
                 await table.post("alice", f"fact {(n := n + 1)}", "FACT")
     finally:
         await store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("said_before", (1, "sha", "alice", "FACT", "", "sha")),
+        ("same_findings", (1, "sha", "FACT", "alice")),
+        ("findings_alike", (1, "sha", "outline", "FACT", 1, '["word"]')),
+        ("unseen", (1, 0, 1, "alice", "[]", "[]", "[]", 20)),
+        ("items_by_number", (1, "[1, 2]", "alice")),
+    ],
+)
+async def test_statements_go_by_indexes_from_the_first_item_on(
+    store: SqlBoardStore, name: str, values: tuple[Any, ...]
+) -> None:
+    def plan() -> Steps:
+        return (yield f"EXPLAIN {sql(name)}", values)
+
+    await Table(store).post("alice", "the only one", "FACT")
+    for run in (store.engine.read, store.engine.write):
+        plans = "\n".join(line for (line,) in await run(plan))
+        assert "Index" in plans
+        for never in ("Seq Scan", "Hash Join", "Merge Join", "Function Scan on json_each"):
+            assert never not in plans, plans
 
 
 async def test_a_closed_store_says_so(address: str) -> None:

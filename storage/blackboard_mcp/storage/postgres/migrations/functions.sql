@@ -1,14 +1,15 @@
 -- Functions and operators of SQLite that the store's statements use. They are made anew at each migration, so they
 -- may change between versions; what tables depend on may not.
 
--- The elements of a JSON list as text, with their places from 0.
+-- The elements of a JSON list as text, with their places from 0; none of NULL. PostgreSQL does not inline functions that
+-- return rows if they are STRICT.
 CREATE OR REPLACE FUNCTION json_each(list text) RETURNS TABLE(key bigint, value text)
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$ SELECT one.place - 1, one.value FROM json_array_elements_text(list::json) WITH ORDINALITY AS one(value, place) $$;
 
 -- The names and values of a JSON object as text.
 CREATE OR REPLACE FUNCTION json_members(object text) RETURNS TABLE(key text, value text)
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT * FROM json_each_text(object::json) $$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT * FROM json_each_text(object::json) $$;
 
 -- A path of SQLite ('$[0].name') as one of PostgreSQL ('{0,name}').
 CREATE OR REPLACE FUNCTION json_path_of(path text) RETURNS text[]
