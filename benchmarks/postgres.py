@@ -2,9 +2,10 @@
 
     python benchmarks/postgres.py --address postgresql://blackboard@127.0.0.1/boards
 
-It makes a schema of its own, `benchmark`, which should be empty. Stores are opened in this process, without a server of
-ours in between. All posts are acknowledged, so they are synced where the database syncs. News go from one store to
-another on the same boards: from the acknowledgement of a post to the end of the other's wait.
+It makes a schema of its own, `benchmark`, which should be empty. Posts differ in their numbers alone, so that each has
+a remark, or with `--words` in a word. Stores are opened in this process, without a server of ours in between. All posts
+are acknowledged, so they are synced where the database syncs. News go from one store to another on the same boards:
+from the acknowledgement of a post to the end of the other's wait.
 """
 
 from __future__ import annotations
@@ -27,7 +28,20 @@ CALLERS = (1, 8, 32)
 Open = Callable[[], Awaitable[BoardStore]]
 
 
-async def posts(store: BoardStore, callers: int, seconds: float, board: str) -> float:
+def numbered(count: int, name: str) -> str:
+    """Returns a text that differs from others by numbers."""
+    return f"reading {count} of {name}"
+
+
+def worded(count: int, name: str) -> str:
+    """Returns a text that differs from others by a word."""
+    word = "".join(chr(ord("a") + int(digit)) for digit in str(count))
+    return f"the sensor {word} answers {name}"
+
+
+async def posts(
+    store: BoardStore, callers: int, seconds: float, board: str, text: Callable[[int, str], str] = numbered
+) -> float:
     """Returns the posts a second of so many callers on one board."""
     await store.ensure_board(board, "alice", BoardConfig(target_tokens=1_000_000))
     count, until = 0, time.perf_counter() + seconds
@@ -37,10 +51,10 @@ async def posts(store: BoardStore, callers: int, seconds: float, board: str) -> 
         nonlocal count
         at = Table(store, board)
         while time.perf_counter() < until:
-            await at.post(name, f"reading {count} of {name}", "FACT")
             count += 1
+            await at.post(name, text(count, name), "FACT")
 
-    await asyncio.gather(*(caller(f"agent{n}") for n in range(callers)))
+    await asyncio.gather(*(caller(f"agent{callers}x{n}") for n in range(callers)))
     return count / (time.perf_counter() - begun)
 
 
@@ -71,12 +85,14 @@ async def news(one: BoardStore, other: BoardStore, board: str, times: int) -> tu
     return statistics.median(took), statistics.quantiles(took, n=10)[-1]
 
 
-async def measure(name: str, open_store: Open, seconds: float) -> dict[int, float]:
+async def measure(
+    name: str, open_store: Open, seconds: float, text: Callable[[int, str], str]
+) -> dict[int, float]:
     """Prints the figures of one kind of store, and returns its posts a second by callers."""
     store, other = await open_store(), await open_store()
     try:
         board = f"b{time.time_ns()}"
-        rates = {callers: await posts(store, callers, seconds, board) for callers in CALLERS}
+        rates = {callers: await posts(store, callers, seconds, board, text) for callers in CALLERS}
         read = await readings(store, board, 200)
         median, decile = await news(store, other, board, 100)
     finally:
@@ -92,12 +108,15 @@ async def main() -> None:
     parser.add_argument("--address", required=True)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--words", action="store_true")
     given = parser.parse_args()
+    text = worded if given.words else numbered
     address = given.address + ("&" if "?" in given.address else "?") + "schema=benchmark"
     with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "board.db"
         for _ in range(given.rounds):
-            file = await measure("file", lambda: SqlBoardStore.open(Path(folder) / "board.db"), given.seconds)
-            there = await measure("PostgreSQL", lambda: open_postgres_store(address), given.seconds)
+            file = await measure("file", lambda: SqlBoardStore.open(path), given.seconds, text)
+            there = await measure("PostgreSQL", lambda: open_postgres_store(address), given.seconds, text)
             print(
                 "ratio", ", ".join(f"{callers}: {there[callers] / file[callers]:.2f}" for callers in CALLERS)
             )

@@ -149,6 +149,7 @@ async def test_the_kit_sees_the_mistake(
 
 HOT: dict[str, tuple[Any, ...]] = {
     "standing_of": (1, "bob"),
+    "owing": (1, "bob"),
     "requests_owed": (1, "bob"),
     "board_kinds": (1,),
     "requests_among": (1, "[1,2]"),

@@ -41,6 +41,7 @@ WITHOUT: dict[str, set[str]] = {
     "whether there are any at all, which decides what else is asked, and no answer": {
         "board_kinds",
         "standing_of",
+        "owing",
     },
     "retractions under way: `_told` says from which item to which they go": {
         *("superseding", "superseded_by", "citing", "retractions_passed_on", "retractions_known"),

@@ -447,7 +447,8 @@ class PostgresEngine:
                 await session.open()
             await session.prepare_together()
             await session.execute(session.begin())
-            transaction, pulse = await self._lock(session)
+            first = group[0].operation if len(group) == 1 and not alone else None
+            transaction, pulse = await self._lock(session, lambda: first)
         except Lost:
             raise
         except BaseException as error:
@@ -457,17 +458,24 @@ class PostgresEngine:
             return []
         until = time.monotonic() + _SPAN
         place = 0
+
+        def following() -> Operation[Any] | None:
+            if place + 1 < len(group):
+                return group[place + 1].operation
+            ends = job.dear or place + 1 >= _MEMBERS or time.monotonic() > until
+            return self._jobs[0].operation if self._jobs and not ends else None
+
         while place < len(group):
             job = group[place]
-            session.wrote = False
+            session.wrote = session.ventured = False
             try:
                 with _metered(job.meter):
-                    outcome = await session.run(job.operation, change)
+                    outcome = await session.run(job.operation, change, None if alone else following)
                 results.append((job, outcome))
             except Lost:
                 raise
             except BaseException as error:
-                if session.wrote and results:
+                if session.ventured or (session.wrote and results):
                     await session.roll_back()
                     return [one for one in group if not one.future.done()]
                 if results:  # what it met may be undone yet
@@ -502,8 +510,12 @@ class PostgresEngine:
             self._committed()
         return []
 
-    async def _lock(self, session: Session) -> tuple[str, int]:
+    async def _lock(
+        self, session: Session, following: Callable[[], Operation[Any] | None] | None = None
+    ) -> tuple[str, int]:
         """Takes the lock of all writers; returns the transaction's number, and the number of commits with it.
+
+        The first statement of the operation that follows may go with it.
 
         Data that are a copy (a promoted standby, a restored dump) are marked as one first, so that no sequence that
         the original may have given is given again.
@@ -511,7 +523,7 @@ class PostgresEngine:
         Raises:
             StoreTooNew: a newer version of the product migrated the schema.
         """
-        rows, _ = await session.fetch(_LOCK)
+        rows = await session.ask(_LOCK, following)
         schema, transaction, pulse, place = rows[0]
         if schema > self._newest:
             self._outdated = migrating.too_new(schema, self._newest)

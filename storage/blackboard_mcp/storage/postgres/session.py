@@ -21,7 +21,8 @@ from blackboard_mcp.storage.operation import Operation, Rows, T
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.dialect import Dialect
 
-from .together import Asked, Together, parts, waits
+from .course import Astray, Course
+from .together import END, Asked, Call, Kind, Together, key_of, lists_of, parts, reads, waits
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,10 @@ _CONNECTING: Final = 10.0
 _PREPARED: Final = 1_000
 _WAITING: Final = 64
 """The most statements that wait for the next one."""
+_KNOWN: Final = 2_000
+"""The most statements of which something is remembered."""
+_SURE: Final = 2
+"""A statement that had no rows so many times in a row is guessed to have none."""
 _NOT_NOW: Final = frozenset({"57P01", "57P02", "57P03", "25006", "53300"})
 """States of a server that stops, starts, is a standby, or has no room for a connection."""
 _LATER: Final = frozenset({"55P03", "40001", "40P01", "57014"})
@@ -58,6 +63,23 @@ class Lost(Exception):
     """The connection broke, or the server cannot serve now; the transaction that was open is gone."""
 
 
+class Answer:
+    """What statements that went together came to.
+
+    Attributes:
+        rows: those of the last one that ran.
+        changed: whether any changed rows.
+        wrong: the place of the one that was guessed to have no rows, and had some.
+    """
+
+    __slots__ = ("changed", "rows", "wrong")
+
+    def __init__(self) -> None:
+        self.rows: Rows = []
+        self.changed = False
+        self.wrong: int | None = None
+
+
 class Session:
     """A connection that belongs to one task at a time. Create it with an address, and `open` it."""
 
@@ -68,8 +90,16 @@ class Session:
         self._raw: asyncpg.Connection | None = None
         self._prepared: OrderedDict[str, Any] = OrderedDict()
         self._together = Together()
+        self._without: dict[str, int] = {}
+        """How many times in a row each statement that reads had no rows."""
+        self._lasts: set[str] = set()
+        """Statements that an operation ended with."""
+        self._ahead: Course | None = None
+        """The operation whose first statement was asked with the last of the one before."""
         self.wrote = False
         """Whether a statement changed rows or failed since this was last set to false."""
+        self.ventured = False
+        """Whether what failed since this was last set to false may be the fault of a guess or of another operation."""
         self.dialect: Dialect | None = None
         """How statements are translated; an engine sets it when it knows the schema."""
         self.place = ""
@@ -161,60 +191,162 @@ class Session:
                     self._prepared.popitem(last=False)
         return prepared
 
-    async def run(self, operation: Operation[T], changed: Callable[[], None] | None = None) -> T:
-        """Runs an operation to its end in the transaction that is open; calls `changed` when it changed rows."""
-        assert self.dialect is not None
-        steps = operation()
-        rows: Rows | None = None
-        waiting: list[Asked] = []
-        try:
-            while True:
-                text, values = steps.send(rows) if rows is not None else next(steps)
-                asked = self.dialect.statement(text, values)
-                waiting.append(asked)
-                rows = []
-                if not waits(asked[0]) or len(waiting) >= _WAITING:
-                    rows, did = await self._ask(waiting)
-                    waiting.clear()
-                    if did and changed is not None:
-                        changed()
-        except StopIteration as end:
-            if waiting and (await self._ask(waiting))[1] and changed is not None:
-                changed()
-            result: T = end.value
-            return result
-        finally:
-            steps.close()
+    async def run(
+        self,
+        operation: Operation[T],
+        changed: Callable[[], None] | None = None,
+        following: Callable[[], Operation[Any] | None] | None = None,
+    ) -> T:
+        """Runs an operation to its end in the transaction that is open; calls `changed` when it changed rows.
 
-    async def _ask(self, statements: Sequence[Asked]) -> tuple[Rows, bool]:
-        """Runs statements in order; returns the rows of the last one, and whether any changed rows."""
-        rows: Rows = []
-        changed = False
-        for part in parts(statements):
-            call = self._together.call([statement for statement, _ in part]) if len(part) > 1 else None
+        With `following`, which returns the operation that will run next in this transaction if there is one, statements
+        that had no rows before are guessed to have none, and the next operation's first one goes with the last. A
+        guess that was wrong is noticed before anything after it has run; the operation begins again up to there.
+        """
+        guesses = following is not None and self._together.enabled
+        course = self._taken_up(operation)
+        course.again = guesses
+        pending: list[Asked] = []
+        before = ""
+        while True:
+            ended = course.go()
+            if ended is None:
+                self._lasts.discard(before)
+                asked = self._asked(course, guesses=guesses)
+                pending.append(asked)
+                if asked.kind is not Kind.ASKED and len(pending) < _WAITING:
+                    course.rows = []
+                    continue
+            begun = course.length - len(pending)
+            if isinstance(ended, Exception) and not isinstance(ended, StopIteration):
+                while pending and pending[-1].kind is Kind.WAITS:
+                    pending.pop()  # what failed is undone in any case
+            rows: Rows = []
+            if pending:
+                last = isinstance(ended, StopIteration) or course.text in self._lasts
+                answer = await self._ask(pending, following if last and guesses else None)
+                if answer.changed and changed is not None:
+                    changed()
+                pending.clear()
+                if answer.wrong is not None:
+                    try:
+                        course.back(begun + answer.wrong, answer.rows)
+                    except Astray:
+                        self.ventured = True
+                        raise
+                    continue
+                rows = answer.rows
+            elif isinstance(ended, StopIteration):
+                if len(self._lasts) > _KNOWN:
+                    self._lasts.clear()
+                self._lasts.add(course.text)
+            if ended is not None:
+                if isinstance(ended, StopIteration):
+                    result: T = ended.value
+                    return result
+                raise ended
+            course.rows, before = rows, course.text
+            course.forget()
+
+    def _asked(self, course: Course, *, guesses: bool) -> Asked:
+        """Returns the statement that an operation asks now."""
+        assert self.dialect is not None
+        statement, values = self.dialect.statement(course.text, course.values)
+        if waits(statement):
+            return Asked(statement, values, Kind.WAITS)
+        guessed = guesses and course.again and self._without.get(statement, 0) >= _SURE
+        return Asked(statement, values, Kind.GUESSED if guessed else Kind.ASKED)
+
+    def _taken_up(self, operation: Operation[Any]) -> Course:
+        """Returns the course of an operation, which may have begun with the end of the one before."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.operation is operation:
+            return ahead
+        return Course(operation)
+
+    def _begin_next(
+        self, following: Callable[[], Operation[Any] | None] | None
+    ) -> tuple[Course, Asked] | None:
+        """Begins the next operation if it asks something first."""
+        operation = following() if following is not None else None
+        if operation is None:
+            return None
+        course = Course(operation)
+        if course.go() is not None:
+            return None
+        asked = self._asked(course, guesses=False)
+        return (course, asked) if reads(asked.statement) else None
+
+    async def _ask(
+        self, statements: Sequence[Asked], following: Callable[[], Operation[Any] | None] | None = None
+    ) -> Answer:
+        """Runs statements in order, and the first one of the next operation if it can go with the last of them."""
+        if self._ahead is not None and not all(reads(asked.statement) for asked in statements):
+            self._ahead = None  # what it was told may have changed
+        answer = Answer()
+        *former, last = parts(statements)
+        place = 0
+        for part in (*former, last):
+            ahead = self._begin_next(following) if part is last else None
+            call = None
+            if ahead is not None and (call := self._together.call(key_of([*part, ahead[1]]))) is None:
+                ahead = None
+            if call is None and len(part) > 1:
+                call = self._together.call(key_of(part))
+            wrong = await self._ask_part(part, call, ahead, answer)
+            if wrong is not None:
+                answer.wrong = place + wrong
+                return answer
+            place += len(part)
+        return answer
+
+    async def _ask_part(
+        self, part: Sequence[Asked], call: Call | None, ahead: tuple[Course, Asked] | None, answer: Answer
+    ) -> int | None:
+        """Runs statements that can go together; returns the place of one that was guessed wrong."""
+        told: dict[int, Rows] = {}
+        try:
             if call is not None:
-                # Its first row tells how many rows it changed.
-                (first, *_), *found = (
-                    await self.fetch(call, [value for _, values in part for value in values])
-                )[0]
-                self.wrote |= first > 0
-                changed |= first > 0
-                rows = [row[1:] for row in found]
-                continue
-            for statement, values in part:
-                rows, did = await self.fetch(statement, values)
-                changed |= did
-        return rows, changed
+                together = part if ahead is None else [*part, ahead[1]]
+                for place, line in (await self.fetch(call.statement, lists_of(call, together)))[0]:
+                    told.setdefault(place, []).append(_told(tuple(line)))
+                if told[END][0][0]:
+                    self.wrote = answer.changed = True
+            else:
+                for place, asked in enumerate(part):
+                    told[place], did = await self.fetch(asked.statement, asked.values)
+                    answer.changed |= did
+                    if asked.kind is Kind.GUESSED and told[place]:
+                        break
+        except BaseException:
+            self.ventured |= ahead is not None or any(asked.kind is Kind.GUESSED for asked in part)
+            raise
+        for place, asked in enumerate(part):
+            rows = told.get(place, [])
+            if reads(asked.statement):
+                if len(self._without) > _KNOWN:
+                    self._without.clear()
+                self._without[asked.statement] = 0 if rows else self._without.get(asked.statement, 0) + 1
+            answer.rows = rows
+            if rows and asked.kind is Kind.GUESSED:
+                return place
+        if ahead is not None:
+            self._ahead = ahead[0]
+            self._ahead.rows = told.get(len(part), [])
+        return None
+
+    async def ask(self, statement: str, following: Callable[[], Operation[Any] | None] | None = None) -> Rows:
+        """Runs a statement of PostgreSQL's; the first one of the operation that runs next may go with it."""
+        return (await self._ask([Asked(statement, (), Kind.ASKED)], following)).rows
 
     async def prepare_together(self) -> None:
         """Makes functions for statements that often came together; to be called while no transaction is open."""
         with self._telling():
-            for statements in self._together.wanted():
-                columns = None
-                if not waits(statements[-1]):
-                    columns = [a.type.name for a in (await self._prepare(statements[-1])).get_attributes()]
+            for key in self._together.wanted():
+                script, call = self._together.made(key)
                 try:
-                    await self._connection().execute(self._together.made(statements, columns))
+                    await self._connection().execute(script)
+                    await self._prepare(call)
                 except asyncpg.PostgresError as error:
                     # A user may be forbidden to make anything temporary; all works without.
                     logger.debug("no function for statements that come together: %s", error)
@@ -345,6 +477,8 @@ def unreachable(deadline: float) -> StoreBusy:
 
 def _stored(value: Any) -> Any:
     """Returns a value as PostgreSQL can store it: its texts cannot hold the character 0, so that is written as two."""
+    if type(value) is list:
+        return [_stored(one) for one in value]
     if type(value) is str and ("\x00" in value or _ESCAPE in value):
         return value.replace(_ESCAPE, _ESCAPE + "1").replace("\x00", _ESCAPE + "0")
     return value

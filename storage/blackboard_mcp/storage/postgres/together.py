@@ -1,117 +1,209 @@
 """Statements that go to the server together, as one call of a function that exists in one connection alone.
 
-Most operations write several rows before they read again, always by the same statements. A round trip for each costs
-more than running them.
+Most operations ask and write by the same statements in the same order. A round trip for each costs more than running
+them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
-Asked = tuple[str, Sequence[Any]]
-"""A statement of PostgreSQL's, and its values."""
+
+class Kind(Enum):
+    """What is done with a statement's rows."""
+
+    WAITS = "waits"
+    """It returns none, so that an operation can go on before it has run."""
+    GUESSED = "guessed"
+    """It is expected to return none. If it does return some, no statement after it runs."""
+    ASKED = "asked"
+    """They are returned."""
+
+
+class Asked(NamedTuple):
+    """A statement of PostgreSQL's, and its values."""
+
+    statement: str
+    values: Sequence[Any]
+    kind: Kind
+
+
+Key = tuple[tuple[str, Kind], ...]
+"""What a function is made for."""
+
 _PLACE: Final = re.compile(r"'(?:[^']|'')*'|\$(\d+)::(\w+(?: precision)?)")
 _READS: Final = re.compile(r"\s*(?:SELECT|WITH)\b")
 _CHANGES: Final = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b")
 _RETURNS: Final = re.compile(r"\bRETURNING\b")
 _CHANGES_WITHIN: Final = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b")
-_LENGTH: Final = 16
-_VALUES: Final = 96
-"""The most statements and values of one call; a function of PostgreSQL's takes up to 100."""
+_LENGTH: Final = 32
+"""The most statements of one call."""
 _OFTEN: Final = 3
 """A function is made for what came together so often."""
-_KNOWN: Final = 200
+_KNOWN: Final = 40
+"""The most functions of a connection: the server holds some 2 MiB for each."""
+_IDLE: Final = 1_000
+"""A function that was not called in so many calls gives way to another."""
+_KINDS: Final = ("bigint", "text", "double precision", "bytea")
+"""The types of values."""
 _COUNTED: Final = 1_000
+_TEXTS: Final = 2_000
+END: Final = -1
+"""The place of the row that ends an answer; it tells how many rows were changed."""
 
 
+@lru_cache(_TEXTS)
 def waits(statement: str) -> bool:
-    """Tells whether the statement returns no rows, so that an operation can go on before it has run."""
+    """Tells whether the statement changes rows and returns none."""
     return _CHANGES.match(statement) is not None and _RETURNS.search(statement) is None
+
+
+@lru_cache(_TEXTS)
+def reads(statement: str) -> bool:
+    """Tells whether the statement changes nothing."""
+    return _READS.match(statement) is not None and _CHANGES_WITHIN.search(statement) is None
+
+
+@lru_cache(_TEXTS)
+def _alone(statement: str) -> bool:
+    """Tells whether the statement cannot be a part of a function."""
+    return not reads(statement) and _CHANGES.match(statement) is None
 
 
 def parts(statements: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
     """Splits statements, in order, into calls."""
     part: list[Asked] = []
-    values = 0
-    for statement, given in statements:
-        alone = not waits(statement) and (not _READS.match(statement) or _CHANGES_WITHIN.search(statement))
-        if part and (alone or len(part) == _LENGTH or values + len(given) > _VALUES):
+    for asked in statements:
+        if part and (len(part) == _LENGTH or _alone(asked.statement) or _alone(part[-1].statement)):
             yield part
-            part, values = [], 0
-        part.append((statement, given))
-        values += len(given)
+            part = []
+        part.append(asked)
     if part:
         yield part
+
+
+def key_of(statements: Sequence[Asked]) -> Key:
+    """Returns what the function for these statements is known by."""
+    return tuple((asked.statement, asked.kind) for asked in statements)
+
+
+class Call(NamedTuple):
+    """A function of the connection's.
+
+    Attributes:
+        name: its name.
+        statement: what calls it with four lists of values, one for each type.
+        places: for each value of the statements, one after another, the list that takes it.
+    """
+
+    name: str
+    statement: str
+    places: Sequence[int]
 
 
 class Together:
     """The functions of one connection. Without `enabled` there are none."""
 
     def __init__(self, *, enabled: bool = True) -> None:
-        self._enabled = enabled
-        self._calls: dict[tuple[str, ...], str] = {}
-        self._counts: OrderedDict[tuple[str, ...], int] = OrderedDict()
-        self._wanted: list[tuple[str, ...]] = []
+        self.enabled = enabled
+        self._calls: OrderedDict[Key, Call] = OrderedDict()
+        self._counts: OrderedDict[Key, int] = OrderedDict()
+        self._wanted: list[Key] = []
+        self._used: dict[Key, int] = {}
+        self._asked = 0
 
-    def call(self, statements: Sequence[str]) -> str | None:
-        """Returns the statement that runs these, with their values one after another; `None` if there is none yet."""
-        key = tuple(statements)
-        if (found := self._calls.get(key)) is not None or not self._enabled:
+    def call(self, key: Key) -> Call | None:
+        """Returns the function for these statements; `None` if there is none yet."""
+        if not self.enabled:
+            return None
+        self._asked += 1
+        if (found := self._calls.get(key)) is not None:
+            self._calls.move_to_end(key)
+            self._used[key] = self._asked
             return found
         count = self._counts[key] = self._counts.pop(key, 0) + 1
         if len(self._counts) > _COUNTED:
             self._counts.popitem(last=False)
-        if count == _OFTEN and len(self._calls) + len(self._wanted) < _KNOWN:
+        if count >= _OFTEN and key not in self._wanted and self._has_room():
             self._wanted.append(key)
         return None
 
-    def wanted(self) -> list[tuple[str, ...]]:
+    def _has_room(self) -> bool:
+        """Tells whether one more function can be made; the longest unused one gives way if it is not in use now."""
+        if len(self._calls) + len(self._wanted) < _KNOWN:
+            return True
+        return not self._wanted and self._used[next(iter(self._calls))] < self._asked - _IDLE
+
+    def wanted(self) -> list[Key]:
         """Returns and forgets the sequences that became frequent."""
         wanted, self._wanted = self._wanted, []
         return wanted
 
-    def made(self, statements: tuple[str, ...], columns: Sequence[str] | None) -> str:
-        """Returns the script that makes the function for these statements, which `call` then names.
+    def made(self, key: Key) -> tuple[str, str]:
+        """Returns the script that makes the function for these statements, and the statement that calls it.
 
-        `columns` are the types of the last one's rows, or `None` if it returns none. The function returns one row
-        with the number of rows that it changed, then the last statement's rows.
+        The function returns rows of two columns: the place of a statement, and a row of it. The last row has the place
+        `END`, and the number of rows that all changed. After rows of a guessed statement no other runs.
         """
         name = f"pg_temp.together{len(self._calls) + 1}"
-        kinds: list[str] = []
+        if len(self._calls) >= _KNOWN:
+            former, (name, *_) = self._calls.popitem(last=False)
+            del self._used[former]
+        counts = [0] * len(_KINDS)
+        places: list[int] = []
         body = []
-        first = f"RETURN QUERY SELECT all_{''.join(f', NULL::{kind}' for kind in columns or ())};"
-        for statement in statements:
-            text, own = _renumbered(statement, len(kinds))
-            kinds += own
-            if waits(statement):
-                body.append(f"{text}; GET DIAGNOSTICS rows_ = ROW_COUNT; all_ := all_ + rows_;")
+        end = f"RETURN QUERY SELECT {END}, ROW(all_);"
+        count = "GET DIAGNOSTICS rows_ = ROW_COUNT; all_ := all_ + rows_;"
+        for number, (statement, kind) in enumerate(key):
+            text = _listed(statement, counts, places)
+            if kind is Kind.WAITS:
+                body.append(f"{text}; {count}")
+            elif reads(statement):
+                body.append(f"RETURN QUERY SELECT {number}, r FROM ({text}) r;")  # noqa: S608 - our own
+                if kind is Kind.GUESSED:
+                    body.append(f"IF FOUND THEN {end} RETURN; END IF;")
             else:
-                body.append(f"{first} RETURN QUERY SELECT 0::bigint, r.* FROM ({text}) r;")  # noqa: S608 - our own
-        if columns is None:
-            body.append(first)
-        marks = ", ".join(f"${number}::{kind}" for number, kind in enumerate(kinds, 1))
-        listed = ", ".join(f"c{number} {kind}" for number, kind in enumerate(["bigint", *(columns or ())]))
-        self._calls[statements] = f"SELECT * FROM {name}({marks}) AS t({listed})"  # noqa: S608 - made of our own
+                body.append(f"RETURN QUERY WITH r AS ({text}) SELECT {number}, r FROM r; {count}")  # noqa: S608
+        marks = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(_KINDS, 1))
+        call = f"SELECT * FROM {name}({marks}) AS t(place int, line record)"  # noqa: S608 - made of our own
+        self._calls[key] = Call(name, call, places)
+        self._used[key] = self._asked
         return (
-            f"CREATE FUNCTION {name}({', '.join(kinds)}) RETURNS SETOF record LANGUAGE plpgsql AS $together$\n"
+            f"CREATE OR REPLACE FUNCTION {name}({', '.join(f'{kind}[]' for kind in _KINDS)}) RETURNS SETOF record "
+            "LANGUAGE plpgsql AS $together$\n"
             "#variable_conflict use_column\nDECLARE rows_ bigint; all_ bigint := 0;\nBEGIN\n"
-            + "\n".join(body)
+            + "\n".join([*body, end])
             + "\nEND $together$"
-        )
+        ), call
 
 
-def _renumbered(statement: str, before: int) -> tuple[str, list[str]]:
-    """Returns the statement with its placeholders after as many others, and their types in order."""
-    kinds: dict[int, str] = {}
+def _listed(statement: str, counts: list[int], places: list[int]) -> str:
+    """Returns the statement with places in lists for its placeholders.
 
-    def place(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0]
-        kinds[int(found[1])] = found[2]
-        return f"${int(found[1]) + before}::{found[2]}"
+    `counts` are the lengths of the lists so far, and grow; `places` gets the list of each value.
+    """
+    own: dict[int, int] = {}
+    for found in _PLACE.finditer(statement):
+        if found[1] is not None:
+            own[int(found[1])] = _KINDS.index(found[2])
+    marks: dict[int, str] = {}
+    for number in sorted(own):
+        place = own[number]
+        counts[place] += 1
+        places.append(place)
+        marks[number] = f"${place + 1}[{counts[place]}]"
+    return _PLACE.sub(lambda found: found[0] if found[1] is None else marks[int(found[1])], statement)
 
-    text = _PLACE.sub(place, statement)
-    return text, [kinds[number] for number in sorted(kinds)]
+
+def lists_of(call: Call, statements: Iterable[Asked]) -> list[list[Any]]:
+    """Returns the values of the statements as the function takes them."""
+    lists: list[list[Any]] = [[] for _ in _KINDS]
+    values = (value for asked in statements for value in asked.values)
+    for value, place in zip(values, call.places, strict=True):
+        lists[place].append(value)
+    return lists

@@ -40,7 +40,7 @@ from ..debates import agreements, answers, debates
 from ..debates.standing_watches import watchers_of
 from ..leaving import pressure
 from ..ledger import idempotency
-from ..ledger.ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
+from ..ledger.ledger import Ledger, attention_after, create_ledger, load_any, load_visible, standing
 from ..ledger.principals import mark_of, marks_for
 from ..ledger.rows import ItemRow, Steps, dumps, instant, kept, sql
 from ..messages import request_rows
@@ -113,13 +113,15 @@ def post(
         listed = [[item.number, item.version] for item in items]
         answer = [listed, ledger.board.seq, written.endorsed, list(written.same.items())]
         yield from idempotency.remember(ledger.board, agent, once, answer, write.now)
+    remarks = yield from duplicates.remarks(ledger, items, written.endorsed, written.same)
+    own_since = None if ledger.others else ledger.before
     return Posted(
         tuple(items),
         ledger.board.seq,
         ledger.board.value(),
-        (yield from attention(ledger.no, agent, look, own_since=None if ledger.others else ledger.before)),
+        (yield from attention_after(ledger, look, own_since=own_since)),
         endorsed=tuple(written.endorsed),
-        remarks=(yield from duplicates.remarks(ledger, items, written.endorsed, written.same)),
+        remarks=remarks,
     )
 
 
@@ -202,7 +204,7 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
     items = yield from as_written(
         ledger, [pair if isinstance(pair, list) else [pair, None] for pair in listed]
     )
-    waiting = yield from attention(ledger.no, ledger.agent, look)
+    waiting = yield from attention_after(ledger, look)
     endorsed, same = [*more, [], []][:2]
     return Posted(
         tuple(items),

@@ -29,7 +29,17 @@ from blackboard_mcp.protocols.values import dataclass
 from ...operation import Write
 from ..items import questions
 from ..ledger.idempotency import Form, repeatable
-from ..ledger.ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
+from ..ledger.ledger import (
+    Ledger,
+    attention,
+    attention_after,
+    get_board,
+    load,
+    load_any,
+    load_visible,
+    open_ledger,
+    standing,
+)
 from ..ledger.rows import ItemRow, Steps, numbers, sql
 from ..reading.item_states import values
 from . import guard_index
@@ -253,7 +263,7 @@ def restore(
         yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
         yield from ledger.close()
     items = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
-    waiting = yield from attention(ledger.no, agent, look)
+    waiting = yield from attention_after(ledger, look)
     board_now = ledger.board
     return Restored(
         tuple(items), board_now.seq, board_now.working_tokens, board_now.config.high_tokens, waiting

@@ -38,8 +38,13 @@ def check(ledger: Ledger) -> Steps[None]:
     config = ledger.board.config
     if not config.owner_bytes and not config.board_bytes:
         return
-    ((owner, own, every),) = yield sql("stored_here"), (ledger.no, ledger.agent)
     beyond = RESERVE_BYTES if owed else 0
+    own_most = config.owner_bytes and config.owner_bytes + beyond
+    all_most = config.board_bytes and config.board_bytes + beyond
+    over = yield sql("stored_here"), (ledger.no, ledger.agent, own_most, all_most)
+    if not over:
+        return
+    ((owner, own, every),) = over
     for limit, whose, most, has in (
         ("owner_bytes", f"the agents of {owner} have written", config.owner_bytes, own),
         ("board_bytes", "everybody has written", config.board_bytes, every),

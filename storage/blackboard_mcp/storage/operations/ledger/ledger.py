@@ -97,6 +97,10 @@ class Ledger:
     """Whether somebody may watch a topic of the board."""
     trusted: Trust | None = None
     """The trust in what the agent posts, if it is known."""
+    shown: Look | None = None
+    """The place in the log up to which the database knows that the agent was shown it, if it knows any."""
+    owner: str = ""
+    """The agent's owner, if it has one."""
     others: bool = False
     """Tells whether an event was caused by another than the agent."""
 
@@ -374,12 +378,16 @@ def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
 
 def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
     """Returns a ledger for the board, or `None` if it does not exist. Errors are those of `open_ledger`."""
-    for *columns, let_in, watched, trusted in (yield sql("board_opened"), (board, agent)):
+    opened = yield sql("board_opened"), (board, agent)
+    for *columns, let_in, watched, trusted, owner, cursor, above, told in opened:
         row = BoardRow.of(columns)
         if not let_in:
             yield from lookalikes.admit(row.no, board, agent)
         ledger = Ledger(row, agent, write)
         ledger.watched, ledger.trusted = bool(watched), Trust(trusted) if trusted else Trust.NORMAL
+        ledger.owner = owner or ""
+        if cursor is not None:
+            ledger.shown = Look(cursor, json.loads(above), json.loads(told))
         return ledger
     return None
 
@@ -500,12 +508,17 @@ def standing_of(no: int, agent: str, look: int) -> Steps[Standing]:
     known = Look.of(look)
     if cursor is not None:
         known = known.joined(Look(cursor, json.loads(above), json.loads(told)))
+    return known, (yield from _owed(no, agent, owes, asked)), end, None if ruled else owner or ""
+
+
+def _owed(no: int, agent: str, owes: bool, asked: bool) -> Steps[Rows]:
+    """Returns what an agent owes, as in `Standing`, on a board where it may owe something or be asked."""
     rows: Rows = (yield sql("obligations_of_agent"), (no, agent)) if owes else []
     if asked:
         rows = sorted([*rows, *(yield sql("requests_owed"), (no, agent))], key=lambda row: (row[3], row[0]))[
             :50
         ]
-    return known, rows, end, None if ruled else owner or ""
+    return rows
 
 
 def attention(no: int, agent: str, look: int, *, own_since: int | None = None) -> Steps[Attention]:
@@ -516,6 +529,17 @@ def attention(no: int, agent: str, look: int, *, own_since: int | None = None) -
     return (
         yield from attention_to(no, agent, (yield from standing_of(no, agent, look)), own_since=own_since)
     )
+
+
+def attention_after(ledger: Ledger, look: int, *, own_since: int | None = None) -> Steps[Attention]:
+    """Returns the same as `attention` for a ledger's agent after its change."""
+    ((owes, asked),) = (yield sql("owing"), (ledger.no, ledger.agent)) or [(False, False)]
+    owed = yield from _owed(ledger.no, ledger.agent, owes, asked)
+    known = Look.of(look)
+    if ledger.shown is not None:
+        known = known.joined(ledger.shown)
+    standing = known, owed, ledger.board.seq, None if ledger.board.read_rules else ledger.owner
+    return (yield from attention_to(ledger.no, ledger.agent, standing, own_since=own_since))
 
 
 def attention_to(

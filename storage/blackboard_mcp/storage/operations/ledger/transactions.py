@@ -26,7 +26,7 @@ from ..items.panels import check_names
 from ..messages import group_turns
 from ..reading.item_states import values
 from . import idempotency as repeating
-from .ledger import Ledger, attention, create_ledger, find_board, load_any
+from .ledger import Ledger, attention, attention_after, create_ledger, find_board, load_any
 from .read_set import Moved, ReadStanding, Sides, entries, hold, shown, sides_of
 from .rows import Steps, numbers, sql
 
@@ -123,14 +123,15 @@ def transact(
             list(written.same.items()),
         ]
         yield from repeating.remember(ledger.board, agent, once, answer, write.now)
+    remarks = yield from duplicates.remarks(ledger, items, written.endorsed, written.same)
     return Committed(
         items=tuple(items),
         debates=tuple(debated),
         seq=ledger.board.seq,
         board=ledger.board.value(),
-        attention=(yield from attention(ledger.no, agent, look)),
+        attention=(yield from attention_after(ledger, look)),
         endorsed=tuple(written.endorsed),
-        remarks=(yield from duplicates.remarks(ledger, items, written.endorsed, written.same)),
+        remarks=remarks,
     )
 
 
@@ -174,7 +175,7 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
         debates=tuple(Debated(id_, state) for id_, state in debated),
         seq=seq,
         board=ledger.board.value(),
-        attention=(yield from attention(ledger.no, ledger.agent, look)),
+        attention=(yield from attention_after(ledger, look)),
         repeated=True,
         endorsed=tuple(endorsed),
         remarks=duplicates.repeated(items, *same[:1]),

@@ -35,6 +35,14 @@ SELECT s.cursor, s.above, s.told,
        EXISTS (SELECT 1 FROM read_rules), (SELECT owner FROM principal WHERE agent = ?2)
 FROM (SELECT 1) one LEFT JOIN shown s ON s.board = ?1 AND s.agent = ?2;
 
+-- name: owing
+-- Whether an agent may owe something, and whether any request is live, if either is so.
+SELECT owes, asked FROM (
+    SELECT EXISTS (SELECT 1 FROM obligation INDEXED BY obligation_outstanding
+                   WHERE board = ?1 AND agent = ?2 AND state = 'outstanding') AS owes,
+           EXISTS (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1) AS asked)
+WHERE owes OR asked;
+
 -- name: shown_put
 -- Writes the sequences of a board that an agent was shown by now.
 INSERT INTO shown(board, agent, cursor, above, told) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -64,12 +64,15 @@ SELECT 1 FROM reach WHERE n = ?3;
 SELECT bytes FROM stored WHERE board = ?1 AND agent = ?2;
 
 -- name: stored_here
--- The owner of an agent, and how many bytes that owner's agents and how many all have written on a board that are kept.
+-- The owner of an agent, and how many bytes that owner's agents and how many all have written on a board that are kept, if
+-- the former are more than ?3 or the latter more than ?4; 0 is no limit.
 WITH own(name) AS (SELECT coalesce((SELECT owner FROM principal WHERE agent = ?2), ?2))
-SELECT own.name,
-       coalesce((SELECT o.bytes FROM stored o WHERE o.board = ?1 AND o.agent = own.name), 0)
-       + coalesce((SELECT sum(s.bytes) FROM principal p INDEXED BY principal_owner
-                   CROSS JOIN stored s ON s.board = ?1 AND s.agent = p.agent
-                   WHERE p.owner = own.name AND p.agent <> own.name), 0),
-       coalesce((SELECT b.bytes FROM stored b WHERE b.board = ?1 AND b.agent = ''), 0)
-FROM own;
+SELECT owner, of_owner, of_all FROM (
+    SELECT own.name AS owner,
+           coalesce((SELECT o.bytes FROM stored o WHERE o.board = ?1 AND o.agent = own.name), 0)
+           + coalesce((SELECT sum(s.bytes) FROM principal p INDEXED BY principal_owner
+                       CROSS JOIN stored s ON s.board = ?1 AND s.agent = p.agent
+                       WHERE p.owner = own.name AND p.agent <> own.name), 0) AS of_owner,
+           coalesce((SELECT b.bytes FROM stored b WHERE b.board = ?1 AND b.agent = ''), 0) AS of_all
+    FROM own)
+WHERE ?3 > 0 AND of_owner > ?3 OR ?4 > 0 AND of_all > ?4;
