@@ -25,6 +25,7 @@ from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.postgres import engine
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
+from blackboard_mcp.storage.postgres.session import Session
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, Table, draft
@@ -134,6 +135,30 @@ async def test_a_commit_of_another_process_wakes_who_waits(address: str, store: 
             assert await waiting > seen
     finally:
         await other.close()
+
+
+async def test_what_was_received_before_the_connection_closed_is_heard_after_it(address: str) -> None:
+    words, missing = list[str](), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: missing.append(context))
+    session = Session(Address.parse(address), "blackboard-mcp test")
+    await session.open()
+    both = asyncio.Event()
+
+    def heard(told: str) -> None:
+        session.drop()
+        words.append(told)
+        if len(words) == 2:
+            both.set()
+
+    await session.listen("blackboard_test", heard)
+    await asyncio.to_thread(
+        postgres_server.server().sql,
+        "BEGIN; NOTIFY blackboard_test, 'one'; NOTIFY blackboard_test, 'two'; COMMIT",
+    )
+    async with asyncio.timeout(PATIENCE):
+        while not (missing or both.is_set()):  # noqa: ASYNC110 - an error sets no event
+            await asyncio.sleep(0.01)
+    assert (words, missing) == (["one", "two"], [])
 
 
 async def test_losing_every_notification_loses_nothing(

@@ -373,8 +373,11 @@ class Session:
     async def listen(self, channel: str, heard: Callable[[str], object]) -> None:
         """Calls `heard` with each notification on the channel from now on that this connection did not send."""
 
+        # Asked now: what was received before the connection closed is told after it.
+        own = self._connection().get_server_pid()
+
         def tell(connection: asyncpg.Connection, sender: int, channel: str, words: str) -> None:
-            if sender != connection.get_server_pid():
+            if sender != own:
                 heard(words)
 
         with self._telling():
