@@ -16,6 +16,7 @@ import template
 import warmed
 from closing import LINES, skips
 from profiles import NIGHTLY, load_profile
+from s3_server import location, s3  # noqa: F401 - fixtures
 
 HERE = Path(__file__).parent
 LONGEST = (

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from cutting_proxy import proxy
 from fakemodel import Asked, Reply, fake_model
 from mcp.client import Client
 from patience import PATIENCE, until
-from s3_server import KEY, SECRET, S3Server, s3_server
+from s3_server import KEY, SECRET, S3Server
 
 SOON = ("--index-every-seconds", "1")
 """Options of servers that others wait for."""
@@ -35,22 +35,6 @@ SOON = ("--index-every-seconds", "1")
 async def store(tmp_path: Path) -> AsyncIterator[str]:
     yield postgres_server.address(tmp_path)
     postgres_server.give_back(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["folder", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A location for a shared index."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    (tmp_path / "shared").mkdir()
-    return str(tmp_path / "shared")
 
 
 @dataclass
@@ -82,10 +66,10 @@ class Database:
         await asyncio.to_thread(until, lambda: self.waits() == 0, "the outbox is not worked off")
 
 
-def contents(place: str, database: Database) -> list[int]:
+def contents(location: str, database: Database) -> list[int]:
     """Returns the numbers in the state of the table that is in use, sorted, as often as they are there."""
     state = database.state()
-    table = lancedb.connect(place).open_table(state.table, version=state.version)
+    table = lancedb.connect(location).open_table(state.table, version=state.version)
     rows = table.search().select(["number"]).to_arrow()
     return sorted(rows["number"].to_pylist())
 
@@ -103,10 +87,10 @@ async def embedding(asked: Asked, reply: Reply) -> None:
 
 
 async def test_servers_answer_alike_from_one_index_that_is_fed_once(
-    tmp_path: Path, store: str, place: str
+    tmp_path: Path, store: str, location: str
 ) -> None:
     database = Database(store)
-    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place, *SOON)
+    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", location, *SOON)
     async with AsyncExitStack() as stack:
         clients = []
         for name in ("one", "two"):
@@ -129,19 +113,19 @@ async def test_servers_answer_alike_from_one_index_that_is_fed_once(
                     assert "not indexed" not in mine["notice"]
         await call(ann, "query_archive", text="L-2", restore=True)
         await database.indexed()
-        assert len(contents(place, database)) == 32
+        assert len(contents(location, database)) == 32
         for one in clients:
             assert "L-2 " not in await say(one, "query_archive", text="cellar", zone="archive")
-    assert database.rows("SELECT id FROM index_reader") == [f"at {place}"], "one consumer of the outbox"
+    assert database.rows("SELECT id FROM index_reader") == [f"at {location}"], "one consumer of the outbox"
     for name in ("one", "two"):
         assert not (tmp_path / name / "archive.lance").exists()
 
 
 @pytest.mark.parametrize(
-    ("place", "how"), [("s3", signal.SIGKILL), ("folder", signal.SIGSTOP)], indirect=["place"]
+    ("location", "how"), [("s3", signal.SIGKILL), ("folder", signal.SIGSTOP)], indirect=["location"]
 )
 async def test_the_other_takes_over_when_a_server_dies_or_stalls_in_the_middle_of_indexing(
-    tmp_path: Path, store: str, place: str, how: signal.Signals
+    tmp_path: Path, store: str, location: str, how: signal.Signals
 ) -> None:
     database = Database(store)
     hold, go_on = asyncio.Event(), asyncio.Event()
@@ -158,7 +142,7 @@ async def test_the_other_takes_over_when_a_server_dies_or_stalls_in_the_middle_o
         for name in ("one", "two"):
             server = await stack.enter_async_context(
                 http_server(
-                    tmp_path / name, "--store", store, "--tools", "all", "--index-at", place, *SOON,
+                    tmp_path / name, "--store", store, "--tools", "all", "--index-at", location, *SOON,
                     "--embedder", "openai",
                     "--embedding-url", f"{model.url}/v1", "--embedding-model", "tiny",
                 )
@@ -168,7 +152,7 @@ async def test_the_other_takes_over_when_a_server_dies_or_stalls_in_the_middle_o
             await archive(client, "the first of all", "the second")
             await search_archive(client, "main", "first")
         await database.indexed()
-        before = len(contents(place, database))
+        before = len(contents(location, database))
         hold.set()
         model.came.clear()
         await archive(next(iter(clients.values())), *(f"the valve number {n}" for n in range(40)))
@@ -183,11 +167,11 @@ async def test_the_other_takes_over_when_a_server_dies_or_stalls_in_the_middle_o
             assert "valve number 7" in str(found["items"])
             database.end_lease()
             await database.indexed()
-            assert len(contents(place, database)) == before + 41
+            assert len(contents(location, database)) == before + 41
             # What the stalled one has read is taken back before it wakes up.
             await call(living, "query_archive", text="L-7", restore=True)
             await database.indexed()
-            await asyncio.to_thread(until, lambda: len(contents(place, database)) == before + 40)
+            await asyncio.to_thread(until, lambda: len(contents(location, database)) == before + 40)
         finally:
             go_on.set()
             if how == signal.SIGSTOP:
@@ -199,7 +183,7 @@ async def test_the_other_takes_over_when_a_server_dies_or_stalls_in_the_middle_o
             await database.indexed()
             answers = [await call(one, "query_archive", text="valve number") for one in clients.values()]
             assert answers[0] == answers[1]
-        there = contents(place, database)
+        there = contents(location, database)
         assert len(there) == len(set(there)) == before + (41 if how == signal.SIGSTOP else 40)
         assert 7 not in there
 
@@ -210,8 +194,8 @@ async def test_posts_go_on_while_the_object_store_is_away_and_searches_say_so(
     database, said = Database(store), list[str]()
     async with proxy(s3.port) as between:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{between.port}")
-        place = s3.bucket()
-        options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place)
+        location = s3.bucket()
+        options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", location)
         server = await asyncio.to_thread(lambda: start(tmp_path / "one", *options, said=said))
         async with http_clients(server.url)("ann") as ann:
             await archive(ann, "the old figure is seven")
@@ -235,22 +219,22 @@ async def test_posts_go_on_while_the_object_store_is_away_and_searches_say_so(
                 between.refusing = False
                 await database.indexed()
                 # Through the proxy, which this thread serves.
-                assert len(await asyncio.to_thread(contents, place, database)) == 2
+                assert len(await asyncio.to_thread(contents, location, database)) == 2
                 # A quarter of a minute after it was away, it is asked again.
                 async with asyncio.timeout(PATIENCE):
                     while (found := await search_archive(bob, "main", "figure or valve"))["notice"] == AWAY:  # noqa: ASYNC110
                         await asyncio.sleep(0.5)
                 assert len(found["items"]) == 2
                 assert found == await search_archive(ann, "main", "figure or valve")
-    assert any(f"{place} cannot be reached" in line for line in said)
+    assert any(f"{location} cannot be reached" in line for line in said)
     assert not any(SECRET in line or KEY in line for line in said)
 
 
 async def test_a_copy_of_the_database_leaves_the_originals_index_alone(tmp_path: Path, store: str) -> None:
     database = Database(store)
-    place = tmp_path / "shared"
-    place.mkdir()
-    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", str(place), *SOON)
+    location = tmp_path / "shared"
+    location.mkdir()
+    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", str(location), *SOON)
     async with http_server(tmp_path / "one", *options) as one, http_clients(one.url)("ann") as ann:
         await archive(ann, "the old figure is seven")
         await search_archive(ann, "main", "figure")
@@ -262,19 +246,19 @@ async def test_a_copy_of_the_database_leaves_the_originals_index_alone(tmp_path:
         await archive(ann, "the new figure is eight")
         await asyncio.to_thread(until, lambda: database.state().table not in ("", original.table))
         await database.indexed()
-        await asyncio.to_thread(until, lambda: len(contents(str(place), database)) == 2)
+        await asyncio.to_thread(until, lambda: len(contents(str(location), database)) == 2)
         found = await search_archive(ann, "main", "figure")
         assert len(found["items"]) == 2
-    table = lancedb.connect(str(place)).open_table(original.table, version=original.version)
+    table = lancedb.connect(str(location)).open_table(original.table, version=original.version)
     assert table.count_rows() == 1
 
 
-async def test_the_command_builds_the_shared_index_anew(tmp_path: Path, store: str, place: str) -> None:
+async def test_the_command_builds_the_shared_index_anew(tmp_path: Path, store: str, location: str) -> None:
     database = Database(store)
-    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", place, *SOON)
+    options = ("--store", store, "--tools", "all", "--embedder", "none", "--index-at", location, *SOON)
     there = {
         "BLACKBOARD_STORE": store,
-        "BLACKBOARD_INDEX_AT": place,
+        "BLACKBOARD_INDEX_AT": location,
         "BLACKBOARD_EMBEDDER": "none",
         "BLACKBOARD_DATA": str(tmp_path / "two"),
     }
@@ -286,7 +270,7 @@ async def test_the_command_builds_the_shared_index_anew(tmp_path: Path, store: s
         done = await asyncio.to_thread(lambda: run(there, "rebuild-index"))
         assert "indexed 2 archived items" in done.stdout
         assert database.state().table != former
-        assert lancedb.connect(place).list_tables().tables == [database.state().table]
+        assert lancedb.connect(location).list_tables().tables == [database.state().table]
         assert len((await search_archive(ann, "main", "figure"))["items"]) == 1
         assert "valve" in await asyncio.to_thread(lambda: run(there, "archive", "valve").stdout)
     assert "index-unreachable" not in run(there, "doctor", "--quick").stdout

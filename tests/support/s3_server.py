@@ -1,4 +1,4 @@
-"""An object store that speaks S3: moto's server, in a process of its own, started at the first use.
+"""An object store that speaks S3: moto's server, in a process of its own; and locations for shared indexes.
 
 `.ci/run` installs it in an environment of its own and puts it on the PATH; elsewhere tests are skipped without it.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from itertools import count
+from pathlib import Path
 
 import pytest
 from patience import until
@@ -82,3 +83,20 @@ def s3_server() -> Iterator[S3Server]:
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    """A server for the tests of a module."""
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "s3"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A location for a shared index: a folder, and one in a bucket."""
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3")
+        return server.bucket()
+    (tmp_path / "shared").mkdir()
+    return str(tmp_path / "shared")

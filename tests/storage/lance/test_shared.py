@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -61,20 +61,6 @@ class Waiting:
 
     def embed_query(self, text: str) -> object:
         return np.eye(1, 8, dtype=np.float32)[0]
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["folder", "s3"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    return str(tmp_path)
 
 
 @pytest.fixture
