@@ -10,7 +10,7 @@ SELECT board, number, problem, state, phase, strategy, fallback, agents, round, 
        decider, sealed, coordinate, decide, idle, started_by, started_at, moved_at, stamp, malformed, stalls, resets,
        reason, answer, strategy_state
 FROM run WHERE board = ?1
-  AND number = CASE ?2 WHEN 0 THEN (SELECT max(number) FROM run WHERE board = ?1) ELSE ?2 END;
+  AND number = CASE WHEN ?2 = 0 THEN (SELECT max(number) FROM run WHERE board = ?1) ELSE ?2 END;
 
 -- name: run_live
 -- The run of a board that is not over.
