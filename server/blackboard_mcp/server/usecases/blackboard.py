@@ -209,7 +209,7 @@ class Blackboard:
             UnknownReference: there is no such board.
         """
         name = check_board(board) if board is not None else self.default_board
-        stamp = self.stamp()
+        stamp = self.stamp() if counts or name not in self._found else None
         if name in self._found and (not counts or (stamp is not None and self._found[name] == stamp)):
             self.activity.seen(name, agent)
             return name

@@ -170,7 +170,8 @@ class Runs:
             await self._board.store.offer_turn(name, agent, number, act.offer)
         if done is not None:
             number = done.run.number
-            self._moved[name, number] = (self._board.stamp(), done.run)
+            if any(turn.state == "given" and turn.agent != agent for turn in done.run.turns):
+                self._moved[name, number] = (self._board.stamp(), done.run)
             if done.problem and done.run.turn_of(agent) is not None:
                 seconds = 0.0
         return await self._wait(agent, name, number, seconds, report, done=done)
