@@ -263,8 +263,8 @@ class Planned:
 class Agenda:
     """Tasks that are not over, ready ones first, then by priority and age; `total` counts all of them.
 
-    `mine` are those that the agent holds, `review` those that wait for somebody like it to confirm, `over` counts
-    tasks by final state, up to `MAX_OPEN_TASKS` each.
+    `mine` are those that the agent holds, `review` those that wait for somebody like it to confirm. Where no task is
+    left, `over` counts tasks by final state, up to `MAX_OPEN_TASKS` each; else it is empty.
     """
 
     tasks: tuple[Task, ...]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.agenda import NewTask, Settle
+from blackboard_mcp.protocols.agenda import NewTask, Settle, TaskState
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.runs import NewRun
@@ -174,6 +174,18 @@ async def test_taking_a_task_and_reporting_it_done_keep_their_costs(board: Black
     # Rules, and what waits for the agent, are read in the same transaction.
     assert await cost.of(lambda: tasks.take("bob", None)) == (0, 1, 30)
     assert await cost.of(lambda: tasks.settle("bob", None, done)) == (0, 1, 29)
+
+
+async def test_an_agenda_counts_what_is_over_only_where_nothing_is_left(
+    board: Blackboard, cost: Cost
+) -> None:
+    tasks = Tasks(board)
+    await tasks.plan("alice", None, [NewTask(title=f"task {n}") for n in range(2)])
+    done = Settle("done", 0, 0, CountedText("It is done."))
+    for over in ({}, {TaskState.COMPLETED: 2}):
+        await tasks.take("bob", None)
+        await tasks.settle("bob", None, done)
+        assert (await tasks.agenda("bob", None))[0].over == over
 
 
 async def test_a_turn_keeps_its_cost(opened: Installation, cost: Cost) -> None:

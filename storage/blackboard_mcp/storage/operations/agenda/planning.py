@@ -529,7 +529,7 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
     shown.sort(
         key=lambda task: (not task.ready, task.state is not TaskState.PENDING, -task.priority, task.number)
     )
-    ended = yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS)
+    ended = [] if total else (yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS))
     over = {TaskState(state): count for state, count in ended if count}
     return Agenda(
         tasks=tuple(shown[:limit]),
