@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
+from blackboard_mcp.storage.allocator import give_back
 from blackboard_mcp.storage.lance import workers
-from blackboard_mcp.storage.lance.allocator import give_back
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
 Make = Callable[..., ArchiveDocument]

@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.errors import (
 )
 from blackboard_mcp.protocols.metering import METER, Meter
 from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite import engine as engine_module
 from blackboard_mcp.storage.sqlite import group as group_module
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job
@@ -405,6 +406,44 @@ async def test_a_long_read_does_not_hold_up_the_others(tmp_path: Path) -> None:
     gate.open()
     assert await reading == [(1,)]
     await engine.close()
+
+
+async def statements_heard(engine: SqliteEngine) -> list[list[str]]:
+    """What each connection of the engine runs from now on."""
+    heard: list[list[str]] = []
+    for connection in {engine._writer, engine._checkpointer, *engine._readers} - {None}:
+        heard.append([])
+        await connection.run(lambda raw, own=heard[-1]: raw.set_trace_callback(own.append))
+    return heard
+
+
+async def test_connections_free_what_they_keep_when_nobody_asks_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "REST_SECONDS", 0.02)
+    engine = await open_engine(tmp_path / "db")
+    try:
+        heard = await statements_heard(engine)
+        assert len(heard) > 2
+        for n in (1, 2):
+            assert await engine.write(post()) == n
+            async with asyncio.timeout(PATIENCE):
+                while not all(own.count("PRAGMA shrink_memory") == n for own in heard):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        assert await engine.read(ENTRIES) == [(1,), (2,)]
+    finally:
+        await engine.close()
+
+
+async def test_connections_keep_their_pages_while_somebody_asks(engine: SqliteEngine) -> None:
+    heard = await statements_heard(engine)
+    await engine.write(post())
+    first = engine._asked
+    await engine.read(ENTRIES)
+    engine._rest(first)
+    await engine.write(post())
+    assert engine._resting is not None
+    assert not any("PRAGMA shrink_memory" in own for own in heard)
 
 
 async def test_a_read_may_not_write(engine: SqliteEngine) -> None:

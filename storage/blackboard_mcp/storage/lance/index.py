@@ -28,8 +28,8 @@ from blackboard_mcp.protocols.archive import (
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
+from blackboard_mcp.storage.allocator import bound_allocator, give_back
 from blackboard_mcp.storage.lance import holding, rows, upkeep, vectors
-from blackboard_mcp.storage.lance.allocator import bound_allocator, give_back
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.dates import months
 from blackboard_mcp.storage.lance.engines import EngineReach

@@ -29,6 +29,9 @@ from blackboard_mcp.storage.trouble import Trouble
 
 Synchronous = Literal["FULL", "NORMAL"]
 
+REST_SECONDS = 10.0
+"""The seconds without a call after which the connections free the pages that they keep, megabytes for each."""
+
 _STUCK = 0.002
 """The seconds without a result after which a reader counts as busy with a long query."""
 
@@ -51,6 +54,8 @@ class SqliteEngine:
         self._served_at: list[float] = []
         self._answered: deque[Job] = deque()
         self._relief: asyncio.TimerHandle | None = None
+        self._asked = 0
+        self._resting: asyncio.TimerHandle | None = None
         self._jobs = Jobs()
         self._writes = False
         """Whether there is a writer that takes jobs; it ends with a failure that nobody foresaw."""
@@ -419,6 +424,9 @@ class SqliteEngine:
         """Queues the operation and waits for its result; withdraws it if the call is cancelled before it started."""
         if (meter := METER.get()) is not None:
             operation = _metered(operation, meter)
+        self._asked += 1
+        if self._resting is None:
+            self._rest_after(self._asked)
         job = Job(operation, self._loop.create_future(), dear=meter is not None and meter.dear)
         resting = jobs.put(job)
         if jobs is self._reads:
@@ -434,6 +442,18 @@ class SqliteEngine:
                 job.future.exception()
             raise
         return result
+
+    def _rest_after(self, asked: int) -> None:
+        self._resting = self._loop.call_later(REST_SECONDS, self._rest, asked)
+
+    def _rest(self, asked: int) -> None:
+        """Has the connections free what they keep, unless there were calls since the one of the number `asked`."""
+        if asked != self._asked:
+            return self._rest_after(self._asked)
+        self._resting = None
+        for connection in {self._writer, self._checkpointer, *self._readers} - {None}:
+            with contextlib.suppress(StoreClosed):
+                connection.do(_free)
 
     # Writing
 
@@ -670,8 +690,9 @@ class SqliteEngine:
             await asyncio.gather(
                 *(self._readers[n].run(_nothing) for n, busy in enumerate(self._serving) if busy)
             )
-        if self._relief is not None:
-            self._relief.cancel()
+        for timer in (self._relief, self._resting):
+            if timer is not None:
+                timer.cancel()
         if self._witness is not None:
             self._witness.close()
         keeper = self._keep_log() if self._writes and self._group.stopped else None
@@ -704,6 +725,14 @@ class SqliteEngine:
 
 def _nothing(raw: driver.Raw) -> None:
     """Does nothing, in a connection's thread: whoever waits for it waits for what was asked of the thread before."""
+
+
+def _free(raw: driver.Raw) -> None:
+    """Frees the pages that a connection keeps, in its thread, and gives their room back to the system."""
+    raw.execute("PRAGMA shrink_memory").fetchall()
+    from blackboard_mcp.storage.allocator import trim  # takes long to import
+
+    trim()
 
 
 def _settle(jobs: Sequence[Job]) -> None:

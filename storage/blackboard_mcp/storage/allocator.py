@@ -1,9 +1,9 @@
-"""Memory that the driver needs no more, given back to the system.
+"""Memory that libraries need no more, given back to the system.
 
 By default glibc keeps up to eight heaps a core, and raises the size from which it returns a block as soon as one that
-large is freed; Arrow brings an allocator that keeps more. The driver's threads free large buffers all the time, so the
-process would keep several times what is in use. And a write runs through 80 MB of the driver's code, of which a search
-needs a quarter: the system maps those pages from the file when they are used, and leaves them mapped.
+large is freed; Arrow brings an allocator that keeps more. LanceDB's threads free large buffers all the time, so the
+process would keep several times what is in use. And a write runs through 80 MB of its code, of which a search needs a
+quarter: the system maps those pages from the file when they are used, and leaves them mapped.
 """
 
 from __future__ import annotations
@@ -41,13 +41,18 @@ def bound_allocator() -> None:
         mallopt(parameter, value)
 
 
+def trim() -> None:
+    """Gives back what glibc keeps of what was freed. It does nothing on other systems."""
+    if (release := _of_libc("malloc_trim")) is not None:
+        release(0)
+
+
 def give_back() -> None:
     """Gives back what glibc keeps, and unmaps the pages of libraries' code and constants, and of the model.
 
     A page that is used again is mapped again, from the system's cache of files. It does nothing on other systems.
     """
-    if (trim := _of_libc("malloc_trim")) is not None:
-        trim(0)
+    trim()
     if (madvise := _of_libc("madvise")) is None:
         return
     with suppress(OSError):
