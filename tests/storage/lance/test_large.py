@@ -115,7 +115,7 @@ async def test_the_drivers_caches_are_bounded_small_for_a_small_table_and_end_wh
     monkeypatch.setattr(folder, "_SESSIONS", sessions)
     await modelless.upsert(notes(document, 20))
     assert (await modelless.search(ArchiveQuery("main", "valve"))).hits
-    small = sessions[32 << 20, 8 << 20].caches
+    small = sessions[4 << 20, 4 << 20].caches
     assert len(sessions) == 1
     assert small.size_bytes > 0
     monkeypatch.setattr(folder, "INDEXED_ROWS", 20)

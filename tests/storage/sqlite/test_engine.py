@@ -417,10 +417,11 @@ async def statements_heard(engine: SqliteEngine) -> list[list[str]]:
     return heard
 
 
-async def test_connections_free_what_they_keep_when_nobody_asks_for_a_while(
+async def test_connections_free_what_they_keep_when_few_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "REST_SECONDS", 0.02)
+    monkeypatch.setattr(engine_module, "_FEW", 0)
     engine = await open_engine(tmp_path / "db")
     try:
         heard = await statements_heard(engine)
@@ -435,15 +436,24 @@ async def test_connections_free_what_they_keep_when_nobody_asks_for_a_while(
         await engine.close()
 
 
-async def test_connections_keep_their_pages_while_somebody_asks(engine: SqliteEngine) -> None:
+async def test_connections_keep_their_pages_while_many_ask_and_free_them_once_for_many(
+    engine: SqliteEngine,
+) -> None:
     heard = await statements_heard(engine)
-    await engine.write(post())
-    first = engine._asked
-    await engine.read(ENTRIES)
-    engine._rest(first)
-    await engine.write(post())
-    assert engine._resting is not None
-    assert not any("PRAGMA shrink_memory" in own for own in heard)
+
+    async def freed() -> int:
+        await engine.write(ask("SELECT 1"))
+        return min(own.count("PRAGMA shrink_memory") for own in heard if "SELECT 1" in own)
+
+    for _ in range(101):
+        await engine.read(ENTRIES)
+    engine._rest(0)
+    assert engine._resting is not None, "it looks again later"
+    assert await freed() == 0
+    engine._rest(engine._asked - 100)
+    assert await freed() == 1
+    engine._rest(engine._asked)
+    assert await freed() == 1
 
 
 async def test_a_read_may_not_write(engine: SqliteEngine) -> None:

@@ -26,7 +26,7 @@ _TABLE = "items"
 _FIRST = "g-first"
 _POINTER = "current"
 _LIFE = "life"
-_CACHES = (32 * 2**20, 8 * 2**20)
+_CACHES = (4 * 2**20, 4 * 2**20)
 _LARGE_CACHES = (256 * 2**20, 32 * 2**20)
 """Bytes of the driver's caches of indexes and metadata, for all tables of the process and for large ones.
 

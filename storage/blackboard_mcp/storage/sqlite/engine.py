@@ -30,7 +30,11 @@ from blackboard_mcp.storage.trouble import Trouble
 Synchronous = Literal["FULL", "NORMAL"]
 
 REST_SECONDS = 10.0
-"""The seconds without a call after which the connections free the pages that they keep, megabytes for each."""
+_FEW = 100
+"""After so many seconds with at most so many calls the connections free the pages that they keep, megabytes for each.
+
+A server that nobody uses makes some calls itself.
+"""
 
 _STUCK = 0.002
 """The seconds without a result after which a reader counts as busy with a long query."""
@@ -54,7 +58,7 @@ class SqliteEngine:
         self._served_at: list[float] = []
         self._answered: deque[Job] = deque()
         self._relief: asyncio.TimerHandle | None = None
-        self._asked = 0
+        self._asked = self._freed_at = 0
         self._resting: asyncio.TimerHandle | None = None
         self._jobs = Jobs()
         self._writes = False
@@ -447,10 +451,16 @@ class SqliteEngine:
         self._resting = self._loop.call_later(REST_SECONDS, self._rest, asked)
 
     def _rest(self, asked: int) -> None:
-        """Has the connections free what they keep, unless there were calls since the one of the number `asked`."""
-        if asked != self._asked:
+        """Has the connections free what they keep, unless there were many calls since the one of the number `asked`.
+
+        They free it once until there were as many again.
+        """
+        if self._asked - asked > _FEW:
             return self._rest_after(self._asked)
         self._resting = None
+        if self._asked - self._freed_at <= _FEW:
+            return
+        self._freed_at = self._asked
         for connection in {self._writer, self._checkpointer, *self._readers} - {None}:
             with contextlib.suppress(StoreClosed):
                 connection.do(_free)
