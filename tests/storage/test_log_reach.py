@@ -1,4 +1,4 @@
-"""One look at a log goes through a bounded number of sequences, however many of them others keep to themselves."""
+"""One look at a log goes through a bounded number of events, however many of them others keep to themselves."""
 
 from __future__ import annotations
 

@@ -358,7 +358,7 @@ class BoardStore(
     ) -> Log:
         """Returns at most `limit` events after a sequence, in order.
 
-        One call goes through a bounded number of sequences, so it may return fewer and say that there are more. With
+        One call goes through a bounded number of events, so it may return fewer and say that there are more. With
         the events come the beginnings of the first so many versions that they began, as `beginnings` returns them.
 
         Raises:

@@ -14,11 +14,12 @@ from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.runs import NewRun
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.server.compose import Installation, installation
-from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.input.posts import PostFields, WriteFields
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.agenda import Tasks
 from blackboard_mcp.server.usecases.blackboard import Blackboard
 from blackboard_mcp.server.usecases.runs import Act, Runs
+from blackboard_mcp.server.usecases.transactions import Transactions
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.operations.access.visibility import expanded
 from blackboard_mcp.storage.operations.ledger.rows import Steps
@@ -147,7 +148,18 @@ async def test_a_plain_a_replying_and_a_keyed_post_keep_their_costs(board: Black
     reply = PostFields(text="Port 80.", type="REPLY", edges={"replies_to": ["Q-61"]})
     assert await cost.of(lambda: board.post("alice", None, [reply])) == (2, 1, 36)
     keyed = PostFields(text="A value.", type="FACT", key="port:http")
-    assert await cost.of(lambda: board.post("alice", None, [keyed])) == (0, 1, 12)
+    assert await cost.of(lambda: board.post("alice", None, [keyed])) == (0, 1, 8)
+    again = keyed.model_copy(update={"text": "Another value."})
+    assert await cost.of(lambda: board.post("alice", None, [again])) == (0, 1, 14)
+
+
+async def test_three_writes_at_once_keep_their_cost(board: Blackboard, cost: Cost) -> None:
+    transactions = Transactions(board)
+    writes = [WriteFields(key=f"sum:{part}", text=f"{part} is 1.") for part in "abc"]
+    await transactions.transact("alice", None, {}, writes)
+    more = [fields.model_copy(update={"text": f"{fields.key} is 2."}) for fields in writes]
+    # Each new version: the entry, its former version, what it may touch, its event, its row.
+    assert await cost.of(lambda: transactions.transact("alice", None, {}, more)) == (0, 1, 25)
 
 
 async def test_a_critique_and_an_acknowledgement_keep_their_costs(board: Blackboard, cost: Cost) -> None:

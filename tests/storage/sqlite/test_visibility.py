@@ -31,6 +31,7 @@ WITHOUT: dict[str, set[str]] = {
     "asked of items that were found for the agent, or that debates are about, which everybody sees": {
         *("versions", "version_now", "version_list", "obligations_of_debates", "obligations_of_item"),
         *("written_by", "pass_of_item", "endorsements", "root_of_debate", "item_of_key", "edges_touching"),
+        "entries_of_key",
         *("thread_members", "items_any", "items_brief", "watchers_of", "critiques_of", "agreeing"),
         *("asked_for_answers", "item_types", "run_problem", "posted_at"),
     },
@@ -39,9 +40,7 @@ WITHOUT: dict[str, set[str]] = {
         *("obligations_outstanding", "law_among", "depends_reaches"),
     },
     "whether there are any at all, which decides what else is asked, and no answer": {
-        "board_kinds",
-        "standing_of",
-        "owing",
+        *("board_kinds", "standing_of", "owing", "touched"),
     },
     "retractions under way: `_told` says from which item to which they go": {
         *("superseding", "superseded_by", "citing", "retractions_passed_on", "retractions_known"),
@@ -103,8 +102,8 @@ ELSEWHERE = {
     "agents.sql": ("SET owner = excluded.owner", "FROM principal WHERE owner = ?1"),  # whom an agent acts for
     "tokens.sql": ("owner <> ?2 AND revoked_at",),  # whom a token speaks for
     "reading.sql": ("AND e.owner = m.owner",),  # a mark that the agent may see
-    # the entry of a key that bears one mark; whom an agent acts for
-    "posting.sql": ("AND owner = ?2 AND key = ?3", "WHERE p.owner = own.name"),
+    # the entries of a key that bear one mark, or one of those that the agent's own may bear; whom an agent acts for
+    "posting.sql": ("AND owner = ?2 AND key = ?3", "AND owner = m.mark", "WHERE p.owner = own.name"),
     # marks of read rules that items get, and the entry of a key that bears one
     "read_rules.sql": ("AND owner = ?2 AND key = ?3", "SET owner = m.mark", "SET owner = ?3, concerns"),
     "votes.py": ("v.owner not in own",),  # for whom votes count

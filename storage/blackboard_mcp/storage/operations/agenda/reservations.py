@@ -140,7 +140,7 @@ def check_file(ledger: Ledger, path: str) -> Steps[None]:
 
 
 def _check_literal(ledger: Ledger, scheme: str, name: str) -> Steps[None]:
-    for other in (yield from _of_others(ledger)):
+    for other in (yield from _of_others(ledger)) if ledger.reserved else ():
         if not other.shared and overlap(other.pattern, f"{scheme}:{name}", literal=True):
             raise Conflict(
                 f"{other.agent} has reserved {other.pattern} under lease {other.lease} until {other.until:%H:%M:%SZ}: "

@@ -292,15 +292,9 @@ def _entry(ledger: Ledger, key: str, draft: Draft) -> Steps[ItemRow | None]:
     Existing entries come before tombstones. Without a visibility, the agent's own entry comes before its team's, and
     that before the board's, as in reading.
     """
-    listed: list[tuple[int, int]] = []
-    for owner in (yield from marks_for(ledger.board, ledger.agent, draft)):
-        listed += [
-            (deleted, number) for number, deleted in (yield sql("item_of_key"), (ledger.no, owner, key))
-        ]
-    if not listed:
-        return None
-    number = min(listed, key=lambda found: found[0])[1]
-    return (yield from load_any(ledger.no, [number]))[number]
+    nearest = yield from marks_for(ledger.board, ledger.agent, draft, ledger.owner or ledger.agent)
+    found = [ItemRow(*raw) for raw in (yield sql("entries_of_key"), (ledger.no, dumps(list(nearest)), key))]
+    return min(found, key=lambda row: (row.deleted, nearest.index(row.owner)), default=None)
 
 
 def _write(
@@ -341,7 +335,7 @@ def _create(
     yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
-    bears = yield from mark_of(ledger.agent, draft)
+    bears = yield from mark_of(ledger.agent, draft, ledger.owner or ledger.agent)
     known = {t for t in targets if visible_with(targets[t].owner, bears)}
     conversing = [targets[t] for k, t in edges if k in TALKING and t in known]
     if joins is not None:
@@ -395,6 +389,11 @@ def _create(
     if draft.agree is not None:
         yield from agreements.ask(ledger, row, draft.agree)
     return number
+
+
+def _standing(row: ItemRow) -> tuple[Any, ...]:
+    """Returns what a new version of an item leaves as it is, unless it says otherwise; indexes are made of it."""
+    return row.status, row.zone, row.importance, row.tags, row.ttl, row.expires_at, row.deleted
 
 
 def _short(data: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -521,12 +520,16 @@ def _change(
     if draft.ttl_seconds is not None:
         changed.append("ttl")
         was["ttl"], now["ttl"] = _seconds(row.ttl), _seconds(_lasting(draft.ttl_seconds))
+    if versioned and row.zone == Zone.ARCHIVE:
+        yield from ledger.restore(row, why="new version")
+    standing_before = _standing(row)
     if versioned:
         assert draft.text is not None
-        if row.zone == Zone.ARCHIVE:
-            yield from ledger.restore(row, why="new version")
         yield sql("version_keep"), (ledger.no, row.number)
-        yield from retraction.clear(ledger, row)
+        touched = yield sql("touched"), (ledger.no, row.number)
+        retracted, trust, debated, agreeing = touched[0] if touched else (False, None, False, False)
+        if retracted:
+            yield from retraction.clear(ledger, row)
         ledger.grow(row, draft.tokens - row.tokens)
         if draft.tokens > row.tokens:
             ledger.holding.add(row.number)
@@ -559,35 +562,25 @@ def _change(
         row.updated_at, row.updated_by = ledger.now, ledger.agent
         if versioned:
             row.written_at, row.written_by = ledger.now, ledger.agent
-        yield (
-            sql("item_change"),
-            (
-                ledger.no,
-                row.number,
-                row.version,
-                row.status,
-                row.zone,
-                row.importance,
-                row.text,
-                row.tags,
-                row.metadata,
-                row.tokens,
-                row.sha256,
-                row.updated_at,
-                row.ttl,
-                row.expires_at,
-                row.seq,
-                ledger.agent,
-            ),
-        )
+        content = (row.metadata, row.tokens, row.sha256, row.updated_at)
+        if versioned and _standing(row) == standing_before:
+            said = (ledger.no, row.number, row.version, row.text, *content, row.seq, ledger.agent)
+            yield sql("item_rewrite"), said
+        else:
+            stands = (row.version, row.status, row.zone, row.importance, row.text, row.tags, *content)
+            lasts = (row.ttl, row.expires_at, row.seq)
+            yield sql("item_change"), (ledger.no, row.number, *stands, *lasts, ledger.agent)
         if row.zone == Zone.ARCHIVE:
             yield sql("outbox_add"), (ledger.no, row.number)
     if versioned:
-        yield from trusting.rewritten(ledger.no, row.number, ledger.agent)
+        if trust or ledger.trusted is not Trust.NORMAL:
+            yield from trusting.rewritten(ledger.no, row.number, ledger.agent)
         yield from claims.sign(ledger, row, undecided=draft.undecided)
-        yield from debates.new_version(ledger, row)
+        if debated:
+            yield from debates.new_version(ledger, row)
         yield from questions.ask(ledger, row, (yield from questions.whom(ledger, row, edges, targets)))
-        yield from agreements.ask_again(ledger, row)
+        if agreeing:
+            yield from agreements.ask_again(ledger, row)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from statuses.set_status(ledger, row, draft.status)

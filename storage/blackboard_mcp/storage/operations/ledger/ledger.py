@@ -95,6 +95,8 @@ class Ledger:
     """Tells whether an event touched a rule that everybody may see."""
     watched: bool = True
     """Whether somebody may watch a topic of the board."""
+    reserved: bool = True
+    """Whether anybody may have reserved something of the board when the transaction began."""
     trusted: Trust | None = None
     """The trust in what the agent posts, if it is known."""
     shown: Look | None = None
@@ -379,13 +381,13 @@ def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
 def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
     """Returns a ledger for the board, or `None` if it does not exist. Errors are those of `open_ledger`."""
     opened = yield sql("board_opened"), (board, agent)
-    for *columns, let_in, watched, trusted, owner, cursor, above, told in opened:
+    for *columns, let_in, watched, reserved, trusted, owner, cursor, above, told in opened:
         row = BoardRow.of(columns)
         if not let_in:
             yield from lookalikes.admit(row.no, board, agent)
         ledger = Ledger(row, agent, write)
-        ledger.watched, ledger.trusted = bool(watched), Trust(trusted) if trusted else Trust.NORMAL
-        ledger.owner = owner or ""
+        ledger.watched, ledger.reserved, ledger.owner = bool(watched), bool(reserved), owner or ""
+        ledger.trusted = Trust(trusted) if trusted else Trust.NORMAL
         if cursor is not None:
             ledger.shown = Look(cursor, json.loads(above), json.loads(told))
         return ledger

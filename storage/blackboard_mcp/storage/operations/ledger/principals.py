@@ -32,41 +32,42 @@ def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:
     return found
 
 
-def mark(agent: str, visibility: Visibility | None) -> Steps[str]:
+def mark(agent: str, visibility: Visibility | None, owner: str | None = None) -> Steps[str]:
     """Returns the value for an item's `owner` column that gives the item this visibility.
 
-    It is "" for the whole board (also for `None`), the agent's name for private items, and a team's mark.
+    It is "" for the whole board (also for `None`), the agent's name for private items, and a team's mark. The agent's
+    `owner` may be known.
     """
     if visibility is Visibility.TEAM:
-        return team_of((yield from owner_of(agent)))
+        return team_of(owner or (yield from owner_of(agent)))
     return agent if visibility is Visibility.PRIVATE else ""
 
 
-def mark_of(agent: str, draft: Draft) -> Steps[str]:
+def mark_of(agent: str, draft: Draft, owner: str | None = None) -> Steps[str]:
     """Returns the value for the `owner` column of an item that the agent's draft makes."""
-    return draft.kept or (yield from mark(agent, draft.visibility))
+    return draft.kept or (yield from mark(agent, draft.visibility, owner))
 
 
-def marks(agent: str, kept: Iterable[str] = ()) -> Steps[tuple[str, ...]]:
+def marks(agent: str, kept: Iterable[str] = (), owner: str | None = None) -> Steps[tuple[str, ...]]:
     """Returns the marks that an entry may have which the agent names by key, nearest first.
 
     They are the agent's own, its team's, those of `kept` (marks of read rules), and the board's.
     """
-    return (agent, (yield from mark(agent, Visibility.TEAM)), *kept, "")
+    return (agent, (yield from mark(agent, Visibility.TEAM, owner)), *kept, "")
 
 
-def marks_for(board: BoardRow, agent: str, draft: Draft) -> Steps[tuple[str, ...]]:
+def marks_for(board: BoardRow, agent: str, draft: Draft, owner: str | None = None) -> Steps[tuple[str, ...]]:
     """Returns the marks of the entries, nearest first, that the agent's draft for a key may change.
 
     What a read rule keeps never becomes a version of an entry that the whole board sees.
     """
     if draft.visibility is not None:
-        return ((yield from mark(agent, draft.visibility)),)
+        return ((yield from mark(agent, draft.visibility, owner)),)
     kept: tuple[str, ...] = ()
     if rules := rules_of(board.read_rules):
         of = yield from principals(board.no, agent)
         kept = tuple(rule.of(agent, of) for rule in rules)
-    found = yield from marks(agent, kept)
+    found = yield from marks(agent, kept, owner)
     return (*found[:2], draft.kept) if draft.kept else found
 
 

@@ -124,6 +124,8 @@ def hold(
         InvalidInput: a sequence that the log has not reached.
         CursorExpired: a sequence that another copy of the board used.
     """
+    if not reads:
+        return
     for text, read in reads.items():
         as_of = read.seq if isinstance(read, Since) else read
         by_seq = isinstance(read, Since) or names[text].kind in _WIDE

@@ -257,7 +257,7 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
 
 
 _REACH = 10_000
-"""Sequences that one look at a log goes through at most: where others keep all to themselves, nothing is found."""
+"""Events that one look at a log goes through at most: where others keep all to themselves, nothing is found."""
 
 
 def log(
@@ -277,7 +277,9 @@ def log(
     row = yield from get_board(board)
     if place is not None:
         yield from check_place(row, place)
-    reach = min(row.seq, after + _REACH)
+    reach = row.seq
+    if row.seq - after > _REACH:
+        ((reach,),) = yield sql("log_reach"), (row.no, after, _REACH)  # sequences may have gaps
     listed = (yield sql("events_after"), (row.no, after, agent, limit + 1, reach)) if after < row.seq else []
     events = tuple(event_of(raw) for raw in listed[:limit])
     full = len(listed) > limit

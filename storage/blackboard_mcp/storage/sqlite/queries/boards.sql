@@ -10,13 +10,15 @@ FROM board WHERE id = ?1;
 
 -- name: board_opened
 -- The board row of an id, and what a change by an agent begins with: whether the agent was let in there, whether anybody
--- watches topics, the trust in the agent, its owner, and the sequences that it was shown (null without any).
+-- watches topics or reserved anything, the trust in the agent, its owner, and the sequences that it was shown (null
+-- without any).
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
        working_items, working_tokens, archived_items, private_items, private_tokens, pressure, copied,
        EXISTS (SELECT 1 FROM stage s WHERE s.board = no) OR EXISTS (SELECT 1 FROM condition_term t WHERE t.board = no),
        (SELECT rules FROM read_rules),
        EXISTS (SELECT 1 FROM look l WHERE l.board = no AND l.name = ?2),
        EXISTS (SELECT 1 FROM watch w WHERE w.board = no),
+       EXISTS (SELECT 1 FROM reservation r WHERE r.board = no),
        (SELECT trust FROM agent_trust WHERE agent = ?2), (SELECT owner FROM principal WHERE agent = ?2),
        s.cursor, s.above, s.told
 FROM board LEFT JOIN shown s ON s.board = no AND s.agent = ?2 WHERE id = ?1;

@@ -8,6 +8,22 @@ INSERT INTO item(ITEM_ROW) VALUES (ITEM_VALUES);
 -- The entry of a key with one owner, and whether it was deleted.
 SELECT number, deleted FROM item WHERE board = ?1 AND owner = ?2 AND key = ?3;
 
+-- name: entries_of_key
+-- The entries of a key with one of some marks (a JSON list), and those that were deleted.
+SELECT ITEM_ROW FROM (SELECT value AS mark FROM json_each(?2)) m CROSS JOIN item ON board = ?1 AND owner = m.mark
+WHERE key = ?3;
+
+-- name: touched
+-- What a new version of an entry may touch, if there is anything: whether notices of retraction stand on it, its trust,
+-- whether any debate is open on the board, and whether anybody was asked to agree to it.
+SELECT retracted, trust, debated, agreeing FROM (
+    SELECT EXISTS (SELECT 1 FROM retraction WHERE board = ?1 AND item = ?2) AS retracted,
+           (SELECT trust FROM item_trust WHERE board = ?1 AND number = ?2) AS trust,
+           EXISTS (SELECT 1 FROM debate INDEXED BY debate_open WHERE board = ?1 AND state = 'OPEN') AS debated,
+           EXISTS (SELECT 1 FROM obligation INDEXED BY obligation_item
+                   WHERE board = ?1 AND item = ?2 AND duty = 'agree') AS agreeing)
+WHERE retracted OR trust IS NOT NULL OR debated OR agreeing;
+
 -- name: version_keep
 -- Keep the current content as a former version.
 INSERT INTO item_version(board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by,
@@ -22,6 +38,12 @@ UPDATE item SET written_by = CASE WHEN ?3 > version THEN ?16 ELSE written_by END
        written_at = CASE WHEN ?3 > version THEN ?12 ELSE written_at END, deleted = 0,
        version = ?3, status = ?4, zone = ?5, importance = ?6, text = ?7, tags = ?8, metadata = ?9,
        tokens = ?10, sha256 = ?11, updated_at = ?12, ttl = ?13, expires_at = ?14, seq = ?15, updated_by = ?16
+WHERE board = ?1 AND number = ?2;
+
+-- name: item_rewrite
+-- A new version of an item of which nothing else changes, so that few indexes are written.
+UPDATE item SET version = ?3, text = ?4, metadata = ?5, tokens = ?6, sha256 = ?7, updated_at = ?8, written_at = ?8,
+       seq = ?9, updated_by = ?10, written_by = ?10
 WHERE board = ?1 AND number = ?2;
 
 -- name: item_delete
