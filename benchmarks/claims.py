@@ -1,4 +1,4 @@
-"""Measures how a claim with its report, the agenda, planning and a turn grow with the agenda: open tasks, and over ones.
+"""Measures how a claim with its report, the agenda, planning and a turn grow with the open and the settled tasks.
 
     python benchmarks/claims.py
 

@@ -461,9 +461,10 @@ class SqliteEngine:
         if self._asked - self._freed_at <= _FEW:
             return
         self._freed_at = self._asked
-        for connection in {self._writer, self._checkpointer, *self._readers} - {None}:
-            with contextlib.suppress(StoreClosed):
-                connection.do(_free)
+        for connection in {self._writer, self._checkpointer, *self._readers}:
+            if connection is not None:
+                with contextlib.suppress(StoreClosed):
+                    connection.do(_free)
 
     # Writing
 
