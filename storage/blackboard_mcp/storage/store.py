@@ -45,7 +45,7 @@ from .operations.messages import group_turns, requests
 from .operations.messages import groups as group_operations
 from .operations.messages import subscriptions as subscription_operations
 from .operations.participants import joining, parting
-from .operations.reading import activity, explanations, index_feed, notices, snapshots
+from .operations.reading import activity, explanations, index_feed, snapshots
 from .operations.reading import items as reading
 from .operations.reading import rules as rule_operations
 from .operations.runs import finishing, starting, turning
@@ -282,7 +282,7 @@ class SqlBoardStore(DebateMethods):
     versions = reads(version_operations.versions)
     query = reads(reading.query)
     log = reads(reading.log)
-    notice = reads_now(notices.notice)
+    notice = reads_now(rule_operations.notice)
     beginnings = reads(reading.beginnings)
     stretches = reads(reading.stretches)
     history = reads(reading.history)

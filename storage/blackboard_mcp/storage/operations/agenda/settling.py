@@ -30,8 +30,7 @@ from ..ledger.ledger import Ledger, get_board, load_any, load_visible
 from ..ledger.principals import owners_of
 from ..ledger.rows import Steps, dumps, instant, sql
 from ..reading.item_states import values
-from ..reading.notices import notice_on
-from ..reading.rules import rules_on
+from ..reading.rules import notice_on, rules_on
 from . import budgets, lapses, reservations, rows
 from .lapses import begin
 from .rows import MICROS, TaskRow

@@ -27,7 +27,7 @@ from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board
 from ..ledger.rows import Steps, instant, numbers, sql
-from ..reading.notices import notice_on
+from ..reading.rules import notice_on
 from . import budgets, lapses, reservations, rows
 from .dead_ends import dead_ends
 from .lapses import begin

@@ -1,19 +1,26 @@
-"""Rules in force as an agent may see them, and the revision that it was last shown."""
+"""Rules in force as an agent may see them, the revision that it was last shown, and what else it is told beside an act.
+
+A notice is read in one transaction, often in that of the act itself.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from blackboard_mcp.protocols.answers import Notice, NoticeFor
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, bounds_of, check_of
 
 from ...operation import Write
+from ..agenda import rows as tasks
 from ..agenda.reservations import listed, overlap
-from ..ledger.ledger import find_board, load
-from ..ledger.rows import BoardRow, Steps, sql
+from ..ledger.ledger import attention, find_board, get_board, load
+from ..ledger.rows import BoardRow, Steps, dumps, sql
 
 _SCHEMES = {"path": "file", "key": "key"}
+_CLAIMS = 10
+"""Most tasks held by the agent that a notice names."""
 
 
 def rules(now: int, board: str, agent: str, path: str = "") -> Steps[RuleBook]:
@@ -66,3 +73,29 @@ def saw(write: Write, board: str, agent: str, revision: int) -> Steps[None]:
     row = yield from find_board(board)
     if row is not None:
         yield sql("rules_saw"), (row.no, agent, revision)
+
+
+def notice(now: int, board: str, agent: str, wanted: NoticeFor) -> Steps[Notice]:
+    """Returns what an agent is told beside what its call did, as of one moment."""
+    return (yield from notice_on((yield from get_board(board)), agent, wanted, now))
+
+
+def notice_on(
+    row: BoardRow, agent: str, wanted: NoticeFor, now: int, rules: RuleBook | None = None
+) -> Steps[Notice]:
+    """Returns the same for a board as it is after the changes of the transaction; `rules` if they are known."""
+    texts: Mapping[int, str] = {}
+    waiting = yield from attention(row.no, agent, wanted.look)
+    if wanted.rules and rules is None:
+        rules = yield from rules_on(row, agent, now)
+    if wanted.texts:
+        asked = dumps([(number, 1) for number in sorted(set(wanted.texts))])
+        texts = {number: text for number, _, text in (yield sql("beginnings"), (row.no, asked, agent))}
+    return Notice(
+        seq=row.seq,
+        attention=waiting,
+        rules=rules,
+        claims=(yield from tasks.held_by(row, agent, now, _CLAIMS)) if wanted.claims else (),
+        texts=texts,
+        pass_due=row.value().pass_due,
+    )

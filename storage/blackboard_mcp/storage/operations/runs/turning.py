@@ -35,7 +35,7 @@ from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any
 from ..ledger.rows import Steps, dumps, sql
 from ..reading.item_states import values
-from ..reading.notices import notice_on
+from ..reading.rules import notice_on
 from . import rows
 from .rows import RunRow, TurnRow
 from .starting import apply, begin, block, eligible, end, give_round, post, raw_of, settle, spent_on, stop
