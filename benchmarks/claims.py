@@ -1,95 +1,95 @@
-"""Measures how a claim with its report, the agenda, planning and a turn grow with the open and the settled tasks.
+"""Measures how a claim with its report, the agenda, planning and a turn grow with the agenda.
 
-    python benchmarks/claims.py
+    python benchmarks/claims.py [--tasks 100000]
 
-It is taken in this process on a file: CPU of all its threads, the least of three times 200 of each. `calls.py` measures
-`claim` and `turn` beside a no-op tool.
+Three boards in this process, on files, take turns: one with 1,000 tasks, one with 9,500 of which all but 500 are
+open, and one with as many as asked for. Of the first and the last 500 are open, and the others done. CPU of all
+threads, the least of ten rounds of 20 acts each. `calls.py` measures `claim` and `turn` beside a no-op tool.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.runs import NewRun
 from blackboard_mcp.protocols.tokens import CountedText
-from blackboard_mcp.server.strategies.built_in import UNSEEING
-from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.harness import CONFIG
+from blackboard_mcp.server.compose import Installation, installation
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.agenda import Tasks
+from blackboard_mcp.server.usecases.runs import Act, Runs
 
-TRIES = 200
-ROUNDS = 1_000
+OPEN, ROUNDS, ACTS = 500, 10, 20
+Do = Callable[[Tasks, Runs, int], Awaitable[object]]
 
 
-async def growth() -> None:
-    """Prints what each act costs as the agenda grows."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = await SqlBoardStore.open(Path(folder, "board.db"), synchronous="NORMAL")
-        await store.ensure_board("main", "ann", CONFIG)
-        number = itertools.count()
-        first: dict[str, float] = {}
-        over = turns = 0
+async def claim(tasks: Tasks, runs: Runs, n: int) -> None:
+    await tasks.take("bob", None)
+    await tasks.settle("bob", None, Settle("done", 0, 0, CountedText(f"Pump {n} runs.")))
 
-        async def plan(count: int) -> None:
-            for _ in range(0, count, 100):
-                await store.plan("main", "ann", [NewTask(title=f"task {n}") for n in range(100)])
 
-        async def begin() -> None:
-            """Starts a run of one agent, whose turns end no round but their own."""
-            new = NewRun(CountedText("Which pump?"), ("bob",), strategy="round-robin", max_rounds=ROUNDS)
-            run = await store.start_run("main", "ann", new)
-            await store.choose_turns("main", run.number, run.stamp, UNSEEING["round-robin"](run, ("bob",)))
+DOES: dict[str, Do] = {
+    "claim and report": claim,
+    "agenda": lambda tasks, runs, n: tasks.agenda("bob", None),
+    "plan one": lambda tasks, runs, n: tasks.plan("bob", None, [NewTask(title=f"one more, {n}")]),
+    "turn": lambda tasks, runs, n: runs.turn("bob", None, Act(text=f"I looked at pump {n}.")),
+}
 
-        async def claim() -> None:
+
+async def filled(opened: Installation, planned: int, done: int) -> tuple[Tasks, Runs]:
+    """Plans so many tasks and has the first of them done; returns the use cases, with a run of one agent."""
+    await opened.blackboard.post("ann", None, [PostFields(text="It begins.", type="LOG")])
+    store = opened.store
+    for first in range(0, planned, 100):
+        await store.plan("main", "ann", [NewTask(title=f"task {first + n}") for n in range(100)])
+        for _ in range(min(100, max(0, done - first))):
             taken = await store.take_task("main", "bob")
             assert taken is not None
             assert taken.task is not None
             act = Settle("done", taken.task.number, taken.lease, CountedText())
             await store.settle_task("main", "bob", act)
+    runs = Runs(opened.blackboard, opened.conduct())
+    new = NewRun(CountedText("Which pump?"), ("bob",), strategy="round-robin", max_rounds=900)
+    await runs.start("bob", None, new)
+    return Tasks(opened.blackboard), runs
 
-        async def one() -> None:
-            await store.plan("main", "ann", [NewTask(title=f"one more {next(number)}")])
 
-        async def turn() -> None:
-            nonlocal turns
-            if turns % (ROUNDS - 1) == 0:
-                if turns:
-                    await store.stop_run("main", "ann", 0, "enough")
-                await begin()
-            turns += 1
-            text = CountedText(f"I looked at pump {next(number)}.", 7)
-            await store.end_turn("main", "bob", 0, 0, text, at_once=UNSEEING)
-
-        async def agenda() -> None:
-            await store.agenda("main", "bob")
-
-        async def work(act: Callable[[], Awaitable[None]], count: int) -> float:
-            started = time.process_time()
-            for _ in range(count):
-                await act()
-            return (time.process_time() - started) / count * 1e6
-
-        acts = {"claim and report": claim, "agenda": agenda, "plan one": one, "turn": turn}
-        for open_, wanted in ((1_000, 0), (8_500, 0), (1_000, 20_000), (1_000, 100_000)):
-            while over < wanted:
-                await plan(5_000)
-                await work(claim, 5_000)
-                over += 5_000
-            await plan(open_)
-            told = []
-            for name, act in acts.items():
-                used = min([await work(act, TRIES) for _ in range(3)])
-                told.append(f"{name} {used:.0f} µs, {used / first.setdefault(name, used):.2f}")
-            print(f"{open_:>6} open, {over:>7} over: {'; '.join(told)}")
-            await work(claim, open_)  # as many were planned by `one` as were taken by `claim`
-            over += open_ + 3 * TRIES
-        await store.close()
+async def growth(most: int) -> None:
+    """Prints what each act costs on the three boards."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with AsyncExitStack() as stack:
+            boards = []
+            for planned, done in ((1_000, 1_000 - OPEN), (9_500, 500), (most, most - OPEN)):
+                settings = Settings(
+                    data=Path(folder, str(planned)), synchronous="NORMAL", tools=("core", "run", "plan")
+                )
+                opening = installation(settings, eager_index=False, background=False)
+                boards.append(await filled(await stack.enter_async_context(opening), planned, done))
+            number = itertools.count()
+            print(f"µs of CPU with 1,000 tasks, with 9,000 open ones, with {most:,}")
+            for name, act in DOES.items():
+                least = [float("inf")] * len(boards)
+                for _ in range(ROUNDS):
+                    for place, (tasks, runs) in enumerate(boards):
+                        started = time.process_time()
+                        for _ in range(ACTS):
+                            await act(tasks, runs, next(number))
+                        least[place] = min(least[place], (time.process_time() - started) / ACTS * 1e6)
+                told = (f"{used:.0f} ({used / least[0]:.2f})" for used in least)
+                print(f"{name}: {', '.join(told)}", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(growth())
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tasks", type=int, default=100_000)
+    asyncio.run(growth(parser.parse_args().tasks))

@@ -148,9 +148,9 @@ async def test_a_wait_does_not_read_the_store_for_lines_of_no_concern(
     readings: list[str] = []
     reading = following._log
 
-    async def counted(agent: str, board: str, since: int | None = None) -> Any:
+    async def counted(agent: str, board: str) -> Any:
         readings.append(agent)
-        return await reading(agent, board, since)
+        return await reading(agent, board)
 
     monkeypatch.setattr(following, "_log", counted)
     (call,) = await waiting(board, ada.do("wait", seconds=50))
