@@ -53,8 +53,8 @@ for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: tests wait for servers and sockets a fifth of their time."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+    """Two more than there are cores: tests wait for servers, sockets and disks a quarter of their time."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 2
 
 
 FOLDERS = itertools.count()

@@ -89,15 +89,17 @@ class Transactions:
                 sequence; or `late` has the events that the agent can no longer acknowledge.
             InvalidInput, UnknownReference, Refused: as for posts and debates.
         """
-        once = once_of(
-            idempotency_key,
-            "transaction",
-            reads={name: [read.seq] if isinstance(read, Since) else read for name, read in reads.items()},
-            writes=[fields.digest_part() for fields in writes],
-            debates=[fields.model_dump(exclude_defaults=True) for fields in debates],
-            group=group,
-            ack=list(ack) or None,
-        )
+        once = None
+        if idempotency_key is not None:  # what it stands for takes a while to put in words
+            once = once_of(
+                idempotency_key,
+                "transaction",
+                reads={name: [read.seq] if isinstance(read, Since) else read for name, read in reads.items()},
+                writes=[fields.digest_part() for fields in writes],
+                debates=[fields.model_dump(exclude_defaults=True) for fields in debates],
+                group=group,
+                ack=list(ack) or None,
+            )
         check_agent(agent)
         if bool(ack) is not (group is not None):
             raise InvalidInput(
