@@ -5,27 +5,36 @@
 It makes a schema of its own, `benchmark`, which should be empty. Posts differ in their numbers alone, so that each has
 a remark, or with `--words` in a word. Stores are opened in this process, without a server of ours in between. All posts
 are acknowledged, so they are synced where the database syncs. News go from one store to another on the same boards:
-from the acknowledgement of a post to the end of the other's wait.
+from the acknowledgement of a post to the end of the other's wait. Of 32 callers' posts in PostgreSQL it also tells the
+round trips, and the CPU of this process and, on its machine, of the database's.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import math
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.storage.postgres.engine import PostgresEngine
+from blackboard_mcp.storage.postgres.session import Session
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table
 
 CALLERS = (1, 8, 32)
-Open = Callable[[], Awaitable[BoardStore]]
+WORDS = itertools.count()
+Open = Callable[[], Awaitable[SqlBoardStore]]
 
 
 def numbered(count: int, name: str) -> str:
@@ -34,9 +43,9 @@ def numbered(count: int, name: str) -> str:
 
 
 def worded(count: int, name: str) -> str:
-    """Returns a text that differs from others by a word."""
-    word = "".join(chr(ord("a") + int(digit)) for digit in str(count))
-    return f"the sensor {word} answers {name}"
+    """Returns a text that differs from all others by a word."""
+    word = "".join(chr(ord("a") + int(digit)) for digit in str(next(WORDS)))
+    return f"the sensor {word} answers"
 
 
 async def posts(
@@ -56,6 +65,50 @@ async def posts(
 
     await asyncio.gather(*(caller(f"agent{callers}x{n}") for n in range(callers)))
     return count / (time.perf_counter() - begun)
+
+
+@dataclass
+class Costs:
+    """What posts take, by what it was before them."""
+
+    engine: PostgresEngine
+    trips: int = 0
+
+    def cpu(self) -> tuple[float, float]:
+        """Returns the CPU seconds so far of this process, and of the one that serves its writes."""
+        pid = self.engine._writer._connection().get_server_pid()
+        try:
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            there = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            there = math.nan
+        return time.process_time(), there
+
+    async def of(self, posting: Awaitable[float]) -> float:
+        """Prints what a post took, and returns what `posting` does."""
+        fetch, execute = Session.fetch, Session.execute
+
+        async def fetched(session: Session, *given: Any) -> Any:
+            self.trips += session is self.engine._writer
+            return await fetch(session, *given)
+
+        async def executed(session: Session, script: str) -> None:
+            self.trips += session is self.engine._writer
+            await execute(session, script)
+
+        before, begun = self.cpu(), time.perf_counter()
+        Session.fetch, Session.execute = fetched, executed  # type: ignore[method-assign]
+        try:
+            rate = await posting
+        finally:
+            Session.fetch, Session.execute = fetch, execute  # type: ignore[method-assign]
+        count = rate * (time.perf_counter() - begun)
+        here, there = (1000 * (now - then) / count for then, now in zip(before, self.cpu(), strict=True))
+        trips = self.trips / count
+        print(
+            f"a post of 32: {trips:.2f} round trips, CPU {here:.2f} ms here, {there:.2f} ms in the database"
+        )
+        return rate
 
 
 async def readings(store: BoardStore, board: str, times: int) -> float:
@@ -92,7 +145,13 @@ async def measure(
     store, other = await open_store(), await open_store()
     try:
         board = f"b{time.time_ns()}"
-        rates = {callers: await posts(store, callers, seconds, board, text) for callers in CALLERS}
+        await posts(store, 8, seconds, f"{board}-first", text)  # statements are prepared, functions made
+        rates = {}
+        for callers in CALLERS:
+            posting = posts(store, callers, seconds, board, text)
+            if callers == CALLERS[-1] and isinstance(store.engine, PostgresEngine):
+                posting = Costs(store.engine).of(posting)
+            rates[callers] = await posting
         read = await readings(store, board, 200)
         median, decile = await news(store, other, board, 100)
     finally:
