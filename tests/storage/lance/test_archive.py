@@ -164,7 +164,9 @@ async def test_a_comparison_that_takes_too_long_leaves_the_words(
 
     monkeypatch.setattr(journal, "settled_keys", slow)
     async with opened(journal, filled) as archive:
-        assert await search(archive) is None
+        with pytest.raises(ArchiveUnavailable) as told:
+            await archive.search(QUERY)
+        assert told.value.facts["reason"] == "slow"
         hold.set()
         await mended(archive, ALL)
 

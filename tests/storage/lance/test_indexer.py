@@ -210,6 +210,14 @@ async def test_an_interrupted_rebuild_goes_on_where_it_stopped(
     with pytest.raises(KeyboardInterrupt):
         await indexer.rebuild(stop)
     assert len((await lexical.search(ArchiveQuery("main", "finding topic2", limit=20))).hits) == 19
+
+    async def away(index: LanceArchiveIndex) -> Any:
+        raise ArchiveUnavailable("It does not answer.", reason="unreachable")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(LanceArchiveIndex, "keys", away)
+        with pytest.raises(ArchiveUnavailable):
+            await indexer.rebuild()
     journal.archive([document(3, "changed meanwhile", seq=50)])
     added: list[int] = []
     upsert = LanceArchiveIndex.upsert

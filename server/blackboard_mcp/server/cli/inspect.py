@@ -179,11 +179,11 @@ async def query(board: BoardAccess, limit: int, **given: Any) -> ItemsAnswer:
 )
 async def archive(board: BoardAccess, **given: Any) -> SearchAnswer:
     """Search what was pruned from a board, by meaning and words; without TEXT list it, newest first."""
-    from ..usecases.searching import BEHIND
+    from ..usecases.searching import BEHIND, SLOW
 
     until = time.monotonic() + _INDEX_SECONDS
     while True:
         found = await board.query_archive(**given)
-        if found.notice != BEHIND or time.monotonic() > until:
+        if found.notice not in (BEHIND, SLOW) or time.monotonic() > until:
             return found
         await asyncio.sleep(_AGAIN_SECONDS)

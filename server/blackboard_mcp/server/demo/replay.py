@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent, TextResourceContents
 
 from ..usecases.reading import MAX_EXPLAINED
-from ..usecases.searching import BEHIND
+from ..usecases.searching import BEHIND, SLOW
 from .process import Connect
 from .session import RecordedPost, Session
 
@@ -48,7 +48,7 @@ async def search_archive(client: Client, board: str, text: str) -> dict[str, Any
     until = time.monotonic() + SETTLE_SECONDS
     while True:
         answer = await call(client, "query_archive", text=text, limit=3, board=board)
-        if answer["notice"] != BEHIND or time.monotonic() > until:
+        if answer["notice"] not in (BEHIND, SLOW) or time.monotonic() > until:
             return answer
         await asyncio.sleep(_POLL_SECONDS)
 

@@ -23,6 +23,9 @@ BEHIND = "The search index is behind or being rebuilt; these hits contain every 
 """Notice of an answer without the index."""
 AWAY = "The search index cannot be reached; these hits contain every word."
 """The same where servers share an index and its place does not answer."""
+SLOW = "The search index takes long to answer; these hits contain every word."
+"""The same where it is not known yet whether the index has everything."""
+_NOTICES = {"unreachable": AWAY, "slow": SLOW}
 FAR = "nothing close: no item has half of the words; nearest:"
 """Notice of an answer that may have nothing to do with the query."""
 
@@ -142,7 +145,7 @@ async def search(
     except ArchiveUnavailable as error:
         page = await store.query(board, agent, words)
         items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
-        mode, notice = "lexical", AWAY if error.facts.get("reason") == "unreachable" else BEHIND
+        mode, notice = "lexical", _NOTICES.get(error.facts.get("reason", ""), BEHIND)
     items = items[:limit]
 
     def looked_into() -> tuple[dict[int, tuple[int, int]], dict[int, str]]:

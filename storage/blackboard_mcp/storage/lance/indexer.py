@@ -48,7 +48,9 @@ _WAITING = 10_000
 _CLEANUP_SECONDS = 600.0
 _CLEANUPS = 4
 _REBUILD_BATCH = 2000
-_PASSING = frozenset({"embedder", "closed", "replaced", "incomplete", "behind", "unreachable", "newer"})
+_PASSING = frozenset(
+    {"embedder", "closed", "replaced", "incomplete", "behind", "slow", "unreachable", "newer"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +121,10 @@ class Indexer:
     async def complete(self) -> bool:
         """Compares index and store for at most five seconds; returns whether nothing is missing.
 
-        If so, `complete_life` names the index. Otherwise, or if time is up, `run` repairs it.
+        If so, `complete_life` names the index. Otherwise `run` repairs it.
 
         Raises:
-            ArchiveUnavailable: the index cannot be read.
+            ArchiveUnavailable: the index cannot be read, or time is up; the comparison goes on.
         """
         if self._checking is None:
             if time.monotonic() < self._check_again:
@@ -132,7 +134,8 @@ class Indexer:
         checking = self._checking
         await asyncio.wait({checking}, timeout=_CHECK_SECONDS)
         if not checking.done():
-            return False
+            words = f"The archive index was not compared with the store within {_CHECK_SECONDS:g} s."
+            raise ArchiveUnavailable(words, reason="slow")
         if self._checking is checking:
             self._checking = None
         checking.result()
@@ -309,7 +312,9 @@ class Indexer:
         else:
             try:
                 there = await index.keys()
-            except ArchiveUnavailable:
+            except ArchiveUnavailable as error:
+                if _passes(error):
+                    raise  # what an earlier attempt added is still there
                 await index.reset()
         count = commits = 0
         async for documents in self._source.archived_documents(max(self._batch, _REBUILD_BATCH)):
