@@ -32,3 +32,7 @@ async def test_what_lies_beyond_the_reach_of_one_look_is_found_by_the_next(
             seen += [event.number for event in news.events if event.number]
         assert looks == [10, 20, 30, 40]
         assert seen == [26, 27]
+        # Who looks once has all.
+        log = await board.store.log("main", "bob", 0, 200)
+        assert [event.number for event in log.events if event.number] == seen
+        assert not log.more

@@ -358,8 +358,9 @@ class BoardStore(
     ) -> Log:
         """Returns at most `limit` events after a sequence, in order.
 
-        One call goes through a bounded number of events, so it may return fewer and say that there are more. With
-        the events come the beginnings of the first so many versions that they began, as `beginnings` returns them.
+        With a `place` one call goes through a bounded number of events, so it may return fewer and say that there are
+        more. With `texts` come the beginnings of the first so many versions that the events began, as `beginnings`
+        returns them.
 
         Raises:
             CursorExpired: `place` is given, and the log has no such place.

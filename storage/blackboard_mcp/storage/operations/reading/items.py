@@ -257,7 +257,7 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
 
 
 _REACH = 10_000
-"""Events that one look at a log goes through at most: where others keep all to themselves, nothing is found."""
+"""Events that one look at a log goes through at most for who reads on: others may keep all of them to themselves."""
 
 
 def log(
@@ -272,13 +272,14 @@ def log(
 ) -> Steps[Log]:
     """Returns at most `limit` events after a sequence, in order, as far as the agent may see them.
 
-    A `place` is checked as `end_of_log` does. With them come the beginnings of at most so many `texts`.
+    A `place` is checked as `end_of_log` does; with one, at most `_REACH` events are gone through, and the caller goes
+    on from the log's cursor. With the events come the beginnings of at most so many `texts`.
     """
     row = yield from get_board(board)
     if place is not None:
         yield from check_place(row, place)
     reach = row.seq
-    if row.seq - after > _REACH:
+    if place is not None and row.seq - after > _REACH:
         ((reach,),) = yield sql("log_reach"), (row.no, after, _REACH)  # sequences may have gaps
     listed = (yield sql("events_after"), (row.no, after, agent, limit + 1, reach)) if after < row.seq else []
     events = tuple(event_of(raw) for raw in listed[:limit])
