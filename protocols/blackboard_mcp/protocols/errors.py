@@ -120,12 +120,8 @@ class RulesUnseen(Refused):
     """Rules in the agent's scope changed since it was shown them; nothing was changed."""
 
     code = "rules_unseen"
-
-    def __init__(self, book: RuleBook) -> None:
-        super().__init__(
-            "Rules changed since you were last shown them. Nothing was changed; look at them first."
-        )
-        self.book = book
+    book: RuleBook | None = None
+    """The rules as they are now, where a store raised it."""
 
 
 class UnderPressure(Refused):

@@ -191,7 +191,7 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_worker(
 ) -> None:
     _, ben, cyd = await crew(board, 1)
     consumers, store = consuming.Consumers(board.opened.blackboard), board.opened.store
-    for name in ("consume", "log", "beginnings"):
+    for name in ("consume", "notice", "beginnings"):
         work = getattr(store, name)
         reached, go_on = held_up(monkeypatch, store, name)
         call = asyncio.create_task(consumers.take("ben", None, "crew", consuming.Turn(), seconds=0))

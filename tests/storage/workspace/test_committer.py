@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
@@ -14,6 +15,7 @@ from blackboard_mcp.protocols.workspace import Edit
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.workspace import committer
 from blackboard_mcp.storage.workspace.committer import Committer, folder_of
+from blackboard_mcp.storage.workspace.repository import Repository
 from dulwich.repo import Repo
 from patience import RUN
 
@@ -199,6 +201,32 @@ async def test_committers_side_by_side_write_each_revision_once(store: SqlBoardS
         revision.message for revision in reversed(await store.artifact_history("main", "", 0, 100))
     ]
     assert len(commits(tmp_path)) == 32
+
+
+@pytest.mark.parametrize("before", [0, 1])
+async def test_a_commit_by_another_between_two_looks_is_no_damage_and_stays(
+    store: SqlBoardStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    one, two, loop = Committer(store, tmp_path), Committer(store, tmp_path), asyncio.get_running_loop()
+    for n in range(before):
+        await write(store, "a.md", str(n), f"before {n}")
+        await one.update("main")
+    await write(store, "a.md", "now", "now")
+    honest, others = Repository.last, [two]
+
+    def last(self: Repository) -> Any:
+        found = honest(self)
+        if others:
+            asyncio.run_coroutine_threadsafe(others.pop().update("main"), loop).result()
+        return found
+
+    monkeypatch.setattr(Repository, "last", last)
+    await one.update("main")
+    assert [said for _, said in commits(tmp_path)] == [*(f"before {n}" for n in range(before)), "now"]
+    folder = folder_of(tmp_path, "main")
+    assert not folder.with_suffix(".damaged").exists()
+    with Repo(str(folder)) as repo:
+        assert not repo.refs.keys(base=b"refs/former")  # type: ignore[arg-type]
 
 
 async def test_the_history_stands_beside_the_files(store: SqlBoardStore, tmp_path: Path) -> None:

@@ -388,7 +388,8 @@ class Tasks:
         try:
             done = await self._board.validation.counted(name, write)
         except RulesUnseen as error:
-            await self._board.rules.refuse(name, agent, error.book, 'claim(op="done", …)')
+            book = error.book or RuleBook()
+            await self._board.rules.refuse(name, agent, book, 'claim(op="done", …)')
         shown = [] if done.item is None else [done.item.number]
         rules, attention, seq = await self._noticed(name, agent, done.notice, shown)
         return replace(done, seq=seq), rules, attention

@@ -22,6 +22,8 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.workspace import WorkspaceStore
 
 if TYPE_CHECKING:
+    from dulwich.objects import ObjectID
+
     from .repository import Repository
 
 logger = logging.getLogger(__name__)
@@ -120,22 +122,24 @@ class Committer:
     async def _catch_up(self, board: str, repository: Repository) -> None:
         from .repository import stamp
 
-        head, last = await asyncio.to_thread(repository.last)
-        if (head or b"").decode() != await asyncio.to_thread(repository.head):
+        end, head, last = await asyncio.to_thread(repository.last)
+        if head != end:
             if head is None:
                 raise KeyError(board)
-            await asyncio.to_thread(repository.go_back, head)  # commits of others are no files of the board
+            await asyncio.to_thread(
+                repository.go_back, end, head
+            )  # commits of others are no files of the board
         if last is not None:
             known = await self._store.artifact_history(board, "", last[0] + 1, 1)
             if not known or stamp(known[0]) != last:
-                await self._go_back(board, repository)
-                head, last = await asyncio.to_thread(repository.last)
+                await self._go_back(board, repository, head)
+                _, head, last = await asyncio.to_thread(repository.last)
         done = 0 if last is None else last[0]
         while batch := await self._store.artifact_log(board, done, _BATCH):
             head = await asyncio.to_thread(repository.append, head, batch)
             done = batch[-1].revision.number
 
-    async def _go_back(self, board: str, repository: Repository) -> None:
+    async def _go_back(self, board: str, repository: Repository, end: ObjectID | None) -> None:
         """Moves the branch back to the last commit that the board has as well, after a backup was restored.
 
         Raises:
@@ -147,7 +151,7 @@ class Committer:
         while page := await self._store.artifact_history(board, "", before, 100):
             for revision in page:
                 if (commit := marks.get(stamp(revision))) is not None:
-                    await asyncio.to_thread(repository.go_back, commit)
+                    await asyncio.to_thread(repository.go_back, end, commit)
                     return
             before = page[-1].number
         raise KeyError(board)

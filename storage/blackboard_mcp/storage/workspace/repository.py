@@ -50,22 +50,24 @@ class Repository:
         """Closes the files of the repository."""
         self._repo.close()
 
-    def last(self) -> tuple[ObjectID | None, tuple[int, str] | None]:
-        """Returns the last commit of the server's, and the number and instant of the last revision up to it.
+    def last(self) -> tuple[ObjectID | None, ObjectID | None, tuple[int, str] | None]:
+        """Returns the end of the branch, the last commit of the server's on it, and the number and instant of the last
+        revision up to that.
 
         Raises:
             KeyError: an object is missing.
         """
-        at, own = self._head(), None
+        end, own = self._head(), None
+        at = end
         while at is not None:
             commit = self._commit(at)
             found = _trailers(commit)
             if own is None and (found is not None or commit.author == _SERVER):
                 own = at
             if found is not None:
-                return own, found
+                return end, own, found
             at = commit.parents[0] if commit.parents else None
-        return own, None
+        return end, own, None
 
     def head(self) -> str:
         """Returns the id of the last commit; empty if there is none."""
@@ -83,9 +85,12 @@ class Repository:
             at = commit.parents[0] if commit.parents else None
         return found
 
-    def go_back(self, to: ObjectID) -> None:
-        """Moves the branch back to a commit; what came after it stays under `refs/former/`."""
-        was = self._head()
+    def go_back(self, was: ObjectID | None, to: ObjectID) -> None:
+        """Moves the branch from its end back to a commit; what came after it stays under `refs/former/`.
+
+        Raises:
+            Moved: the branch does not end in `was` any more; it was not moved.
+        """
         if was is not None:
             self._repo.refs[Ref(b"refs/former/" + was[:12])] = was
         self._move(was, to)

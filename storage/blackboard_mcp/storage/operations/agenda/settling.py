@@ -97,7 +97,11 @@ def settle(
     ledger = yield from begin(write, board, agent)
     rules = (yield from rules_on(ledger.board, agent, write.now)) if heeding else None
     if rules is not None and rules.unseen:
-        raise RulesUnseen(rules)
+        unseen = RulesUnseen(
+            "Rules changed since you were last shown them. Nothing was changed; look at them first."
+        )
+        unseen.book = rules
+        raise unseen
     done = yield from _does(ledger, act)
     if notice is None:
         return done
