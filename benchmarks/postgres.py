@@ -69,7 +69,7 @@ async def posts(
 
 @dataclass
 class Costs:
-    """What posts take, by what it was before them."""
+    """The round trips and CPU seconds of posts: differences of two readings."""
 
     engine: PostgresEngine
     trips: int = 0

@@ -308,7 +308,7 @@ class Taken:
     dead_ends: tuple[str, ...] = ()
     """As in `Planned`."""
     notice: Notice | None = None
-    """What the agent is told beside, if that was asked for; `None` for a call that repeats an earlier one."""
+    """The notice that was asked for; `None` without one, and for a call that repeats an earlier one."""
 
 
 SettleOp = Literal["done", "fail", "extend", "release", "verify"]
@@ -353,7 +353,7 @@ class Settled:
     freed: tuple[int, ...] = ()
     late: bool = False
     notice: Notice | None = None
-    """As in `Taken`."""
+    """The notice that was asked for; `None` without one, and for a call that repeats an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)

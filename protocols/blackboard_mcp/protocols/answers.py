@@ -129,7 +129,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class NoticeFor:
-    """What a notice for an agent is to hold beside what waits for it.
+    """The parts of a notice that a caller asks for; what waits for the agent is in every notice.
 
     `look` is what the agent was shown, as for `BoardStore.log`. `claims` asks for the tasks that it holds, `texts` for
     the beginnings of items by number.
@@ -143,7 +143,7 @@ class NoticeFor:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What an agent is told beside what its call did, as of the sequence `seq`; what was not asked for is empty.
+    """Facts for an agent beside the result of its call, as of the sequence `seq`; parts not asked for are empty.
 
     `texts` are as those of `BoardStore.beginnings`, of first versions. `pass_due` says that the board is too full.
     """

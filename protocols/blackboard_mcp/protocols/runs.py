@@ -229,7 +229,7 @@ class Contributed:
     problem: str = ""
     """What was wrong with a decision that was not accepted, for its coordinator."""
     notice: Notice | None = None
-    """What the agent is told beside, if that was asked for; `None` for a call that repeats an earlier one."""
+    """The notice that was asked for; `None` without one, and for a call that repeats an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class Course:
     def __init__(self, operation: Operation[Any]) -> None:
         self.operation = operation
         self.again = True
-        """Whether the operation can begin again."""
+        """Tells whether the operation can begin again."""
         self.rows: Rows | None = None
         self.text = ""
         self.values: Sequence[Any] = ()

@@ -64,7 +64,7 @@ class Lost(Exception):
 
 
 class Answer:
-    """What statements that went together came to.
+    """The outcome of statements that went together.
 
     Attributes:
         rows: those of the last one that ran.
@@ -91,7 +91,7 @@ class Session:
         self._prepared: OrderedDict[str, Any] = OrderedDict()
         self._together = Together()
         self._without: dict[str, int] = {}
-        """How many times in a row each statement that reads had no rows."""
+        """A map from each reading statement to the number of times in a row that it had no rows."""
         self._lasts: set[str] = set()
         """Statements that an operation ended with."""
         self._ahead: Course | None = None

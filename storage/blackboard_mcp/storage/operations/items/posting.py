@@ -392,7 +392,7 @@ def _create(
 
 
 def _standing(row: ItemRow) -> tuple[Any, ...]:
-    """Returns what a new version of an item leaves as it is, unless it says otherwise; indexes are made of it."""
+    """Returns the fields that indexes hold and that most new versions of an item leave as they are."""
     return row.status, row.zone, row.importance, row.tags, row.ttl, row.expires_at, row.deleted
 
 

@@ -96,7 +96,7 @@ class Ledger:
     watched: bool = True
     """Whether somebody may watch a topic of the board."""
     reserved: bool = True
-    """Whether anybody may have reserved something of the board when the transaction began."""
+    """Tells whether anybody may have reserved something of the board when the transaction began."""
     trusted: Trust | None = None
     """The trust in what the agent posts, if it is known."""
     shown: Look | None = None
@@ -494,9 +494,9 @@ def standing(row: ItemRow) -> ItemRow:
 
 
 Standing = tuple[Look, Rows, int, str | None]
-"""What an agent was shown, what it owes, oldest first, the last sequence of the board, and `Attention.team`.
+"""An agent's look, its duties, oldest first, the last sequence of the board, and `Attention.team`.
 
-There are at most 50 rows of what it owes; each holds the item's number, the duty, the item's type, and the time in
+There are at most 50 rows of duties; each holds the item's number, the duty, the item's type, and the time in
 microseconds since when it is owed.
 """
 

@@ -62,7 +62,7 @@ class RunRow:
     text: str | None = field(default=None, init=False)
     """The text of its problem, once it was read."""
     offers: dict[str, float] | None = field(default=None, init=False)
-    """What agents offered for the next round, the highest first, once it was read."""
+    """The offers of agents for the next round, the highest first; `None` until they are read."""
 
     @property
     def id(self) -> str:
