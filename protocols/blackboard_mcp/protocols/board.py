@@ -139,6 +139,10 @@ class BoardConfig:
         """The tokens of working memory above which a pass starts."""
         return int(self.target_tokens * self.high_water)
 
+    def pass_due(self, tokens: int, pressure: int | None) -> bool:
+        """Tells whether a pass has work at these tokens of working memory, with this item that reports pressure."""
+        return tokens > self.high_tokens or bool(pressure)
+
     @property
     def low_tokens(self) -> int:
         """The tokens of working memory at which a pass ends."""
@@ -200,7 +204,7 @@ class Board:
     @property
     def pass_due(self) -> bool:
         """Tells whether a pass has work: items to prune, or pressure that may have ended."""
-        return self.working_tokens > self.config.high_tokens or self.pressure is not None
+        return self.config.pass_due(self.working_tokens, self.pressure)
 
 
 @dataclass(frozen=True, slots=True)

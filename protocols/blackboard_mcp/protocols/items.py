@@ -13,6 +13,7 @@ import re
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from .access import Trust
@@ -187,6 +188,7 @@ class Ref:
     letter: str | None = field(default=None, compare=False)
 
 
+@lru_cache(maxsize=8_192)
 def parse_ref(text: str) -> Ref:
     """Parses a reference such as `H-17`, `17` or `H-17@2`. The letter need not fit: the number decides.
 

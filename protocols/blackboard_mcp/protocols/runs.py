@@ -66,6 +66,11 @@ class Budget:
     cost: float = 0.0
     seconds: float = 0.0
 
+    @property
+    def bounded(self) -> bool:
+        """Tells whether any bound is set."""
+        return bool(self.steps or self.tokens or self.cost or self.seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -33,14 +33,14 @@ WITHOUT: dict[str, set[str]] = {
         *("written_by", "pass_of_item", "endorsements", "root_of_debate", "item_of_key", "edges_touching"),
         "entries_of_key",
         *("thread_members", "items_any", "items_brief", "watchers_of", "critiques_of", "agreeing"),
-        *("asked_for_answers", "item_types", "run_problem", "posted_at"),
+        *("asked_for_answers", "item_types", "run_get", "posted_at"),
     },
     "what the guard holds, of all: what an agent is told of it goes through `shown`": {
         *("protected_among", "protected_figures", "held", "holding", "held_for", "chains", "debated_for"),
         *("obligations_outstanding", "law_among", "depends_reaches"),
     },
     "whether there are any at all, which decides what else is asked, and no answer": {
-        *("board_kinds", "standing_of", "owing", "touched"),
+        *("board_kinds", "standing_of", "owing", "touched", "rules_known"),
     },
     "retractions under way: `_told` says from which item to which they go": {
         *("superseding", "superseded_by", "citing", "retractions_passed_on", "retractions_known"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
@@ -24,7 +23,19 @@ from ..items import trust
 from ..leaving import accounts
 from . import kept_bytes, lookalikes, rule_changes
 from .principals import audience
-from .rows import BoardRow, ItemRow, Steps, columns_of, config_json, core_json, dumps, kept, numbers, sql
+from .rows import (
+    BoardRow,
+    ItemRow,
+    Steps,
+    columns_of,
+    config_json,
+    core_json,
+    dumps,
+    kept,
+    numbers,
+    parsed,
+    sql,
+)
 
 MAX_CONCERNS = 128
 """The most agents whom one event concerns; a debate cannot oblige as many at once."""
@@ -200,9 +211,9 @@ class Ledger:
                 actor,
                 "[]" if item is None else item.tags,
                 self.now,
-                dumps(data),
+                dumps(data) if data else "{}",
                 "" if item is None else item.owner,
-                dumps(named[:MAX_CONCERNS]),
+                dumps(named[:MAX_CONCERNS]) if named else "[]",
             ),
         )
         if item is not None and not told:
@@ -389,7 +400,7 @@ def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
         ledger.watched, ledger.reserved, ledger.owner = bool(watched), bool(reserved), owner or ""
         ledger.trusted = Trust(trusted) if trusted else Trust.NORMAL
         if cursor is not None:
-            ledger.shown = Look(cursor, json.loads(above), json.loads(told))
+            ledger.shown = Look(cursor, parsed(above), parsed(told))
         return ledger
     return None
 
@@ -509,7 +520,7 @@ def standing_of(no: int, agent: str, look: int) -> Steps[Standing]:
     ((cursor, above, told, owes, asked, end, ruled, owner),) = yield sql("standing_of"), (no, agent)
     known = Look.of(look)
     if cursor is not None:
-        known = known.joined(Look(cursor, json.loads(above), json.loads(told)))
+        known = known.joined(Look(cursor, parsed(above), parsed(told)))
     return known, (yield from _owed(no, agent, owes, asked)), end, None if ruled else owner or ""
 
 
@@ -580,5 +591,5 @@ def looked(no: int, agent: str, look: int) -> Steps[Look]:
     """Returns which events of a board the agent was shown, by the database and by `look` together."""
     known = Look.of(look)
     for cursor, above, told in (yield sql("shown"), (no, agent)):
-        known = known.joined(Look(cursor, json.loads(above), json.loads(told)))
+        known = known.joined(Look(cursor, parsed(above), parsed(told)))
     return known

@@ -124,10 +124,44 @@ _EVENTS: Final = {str(one): one for one in EventType}
 
 def dumps(value: Any) -> str:
     """Returns compact JSON with sorted keys."""
-    return _COMPACT.encode(value)
+    return "".join(_chunks(value, 0))
 
 
-_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+def _compact() -> Callable[[Any, int], Iterable[str]]:
+    """Returns what makes the parts of such JSON.
+
+    `JSONEncoder.encode` makes the inner encoder anew for each value, which takes longer than the values of an event do.
+    """
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    made = vars(json.encoder).get("c_make_encoder")
+    if made is None:
+        return lambda value, _: encoder.iterencode(value)
+    parts: Callable[[Any, int], Iterable[str]] = made(
+        None,
+        encoder.default,
+        json.encoder.encode_basestring,
+        None,
+        ":",
+        ",",
+        True,
+        False,
+        True,  # type: ignore[attr-defined]
+    )
+    return parts
+
+
+_chunks: Final = _compact()
+
+
+def parsed(stored: str) -> Any:
+    """Returns the value of JSON that `dumps` wrote; damaged JSON raises a `ValueError`."""
+    try:
+        return _SCAN(stored, 0)[0]
+    except StopIteration:
+        return json.loads(stored)
+
+
+_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder().scan_once
 
 
 MAX_REASON = 300
@@ -145,7 +179,7 @@ def kept(value: int | str) -> Any:
         return value
     if len(value) > MAX_VALUE:
         return {"characters": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
-    return json.loads(value)
+    return parsed(value)
 
 
 def differences(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, dict[str, Any]]:
@@ -357,7 +391,7 @@ class ItemRow:
 
     def tag_list(self) -> tuple[str, ...]:
         """Returns the item's tags."""
-        return () if self.tags == "[]" else tuple(json.loads(self.tags))
+        return () if self.tags == "[]" else tuple(parsed(self.tags))
 
     def value(
         self,
@@ -400,7 +434,7 @@ class ItemRow:
             author=self.author,
             text=self.text,
             tags=self.tag_list(),
-            metadata={} if self.metadata == "{}" else json.loads(self.metadata),
+            metadata={} if self.metadata == "{}" else parsed(self.metadata),
             tokens=self.tokens,
             sha256=self.sha256,
             thread=self.thread,
@@ -459,7 +493,7 @@ def event_of(row: Sequence[Any]) -> Event:
 @lru_cache(maxsize=4096)
 def _event(row: tuple[Any, ...]) -> Event:
     """Makes an event; each row only once while it is kept, because all readers read the same ones."""
-    data = {} if row[10] == "{}" else json.loads(row[10])
+    data = {} if row[10] == "{}" else parsed(row[10])
     metadata = data.pop("metadata", None) if row[2] is not None and data else None
     made: Event = unfrozen(Event)(
         seq=row[0],

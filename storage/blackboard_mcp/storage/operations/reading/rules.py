@@ -35,7 +35,7 @@ def rules(now: int, board: str, agent: str, path: str = "") -> Steps[RuleBook]:
 def rules_on(row: BoardRow, agent: str, now: int, path: str = "") -> Steps[RuleBook]:
     """Returns the rules in force on a board, as `rules` does."""
     no = row.no
-    revision, seen = (yield sql("rules_known"), (no, agent))[0]
+    revision, seen, has_law = (yield sql("rules_known"), (no, agent))[0]
     changed = {}
     if revision:
         changed = {item: last for item, _, last in (yield sql("rule_changes"), (no,))}
@@ -43,7 +43,8 @@ def rules_on(row: BoardRow, agent: str, now: int, path: str = "") -> Steps[RuleB
         Rule(f"core {place}", 0, text, Strength.STRICT, BOARD, "", 0, changed.get(0, 0), mine=True)
         for place, text in enumerate(row.core.constraints, 1)
     ]
-    numbers = [n for n, type_ in (yield sql("law"), (no, agent)) if type_ == ItemType.CONSTRAINT]
+    law = (yield sql("law"), (no, agent)) if has_law else []
+    numbers = [n for n, type_ in law if type_ == ItemType.CONSTRAINT]
     if not numbers:
         return RuleBook(revision, seen, tuple(core))
     rows = yield from load(no, numbers, agent)
@@ -81,21 +82,29 @@ def notice(now: int, board: str, agent: str, wanted: NoticeFor) -> Steps[Notice]
 
 
 def notice_on(
-    row: BoardRow, agent: str, wanted: NoticeFor, now: int, rules: RuleBook | None = None
+    row: BoardRow,
+    agent: str,
+    wanted: NoticeFor,
+    now: int,
+    rules: RuleBook | None = None,
+    known: Mapping[int, str] | None = None,
 ) -> Steps[Notice]:
-    """Returns the same for a board as it is after the changes of the transaction; `rules` if they are known."""
-    texts: Mapping[int, str] = {}
+    """Returns the same for a board as it is after the changes of the transaction.
+
+    `rules` are its rules if they were read already, and `known` are texts by number that the agent may see.
+    """
+    texts = dict(known or {})
     waiting = yield from attention(row.no, agent, wanted.look)
     if wanted.rules and rules is None:
         rules = yield from rules_on(row, agent, now)
-    if wanted.texts:
-        asked = dumps([(number, 1) for number in sorted(set(wanted.texts))])
-        texts = {number: text for number, _, text in (yield sql("beginnings"), (row.no, asked, agent))}
+    if missing := sorted(set(wanted.texts) - texts.keys()):
+        asked = dumps([(number, 1) for number in missing])
+        texts |= {number: text for number, _, text in (yield sql("beginnings"), (row.no, asked, agent))}
     return Notice(
         seq=row.seq,
         attention=waiting,
         rules=rules,
         claims=(yield from tasks.held_by(row, agent, now, _CLAIMS)) if wanted.claims else (),
         texts=texts,
-        pass_due=row.value().pass_due,
+        pass_due=row.config.pass_due(row.working_tokens, row.pressure),
     )

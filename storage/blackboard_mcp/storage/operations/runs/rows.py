@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, cast
@@ -12,10 +11,11 @@ from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.items import ItemType, item_id
 from blackboard_mcp.protocols.participants import MAX_PARTICIPANTS
 from blackboard_mcp.protocols.runs import Budget, Run, RunState, RunTurn
+from blackboard_mcp.protocols.values import unfrozen
 
 from ..agenda.rows import MICROS
 from ..ledger.ledger import Ledger
-from ..ledger.rows import BoardRow, Steps, dumps, instant, sql
+from ..ledger.rows import BoardRow, Steps, dumps, instant, parsed, sql
 
 _KEPT: Final = 200
 """Most turns of a run that one look returns, unless its present round has more."""
@@ -27,7 +27,7 @@ _EACH: Final = 4
 
 @dataclass(slots=True)
 class RunRow:
-    """A row of `run`: its fields are the columns, but for the last three. Times are in microseconds since 1970."""
+    """A row of `run`: its fields are the columns, but for the last four. Times are in microseconds since 1970."""
 
     board: int
     number: int
@@ -59,8 +59,8 @@ class RunRow:
     strategy_state: str = "{}"
     listed: list[TurnRow] | None = field(default=None, init=False)
     """Its last turns as they are now, newest first, once they were read."""
-    text: str | None = field(default=None, init=False)
-    """The text of its problem, once it was read."""
+    text: str = field(default="", init=False)
+    """The text of its problem, which everybody may see."""
     offers: dict[str, float] | None = field(default=None, init=False)
     """The offers of agents for the next round, the highest first; `None` until they are read."""
 
@@ -98,16 +98,25 @@ class TurnRow:
     text: str = ""
     item: int = 0
     at: int = 0
+    made: RunTurn | None = field(default=None, init=False)
+    """The turn as callers get it, once it was made; changes of the row are stored by `put_turn`, which forgets it."""
 
 
 RUN_VALUES: Final = attrgetter(*(column.name for column in fields(RunRow) if column.init))
-TURN_VALUES: Final = attrgetter(*(column.name for column in fields(TurnRow)))
+TURN_VALUES: Final = attrgetter(*(column.name for column in fields(TurnRow) if column.init))
+_MADE_OF: Final = attrgetter(*[column.name for column in fields(TurnRow) if column.init][2:])
 
 
 def find(no: int, number: int) -> Steps[RunRow | None]:
     """Returns a run, with 0 the newest; `None` if there is none."""
     found = yield sql("run_get"), (no, number)
-    return RunRow(*found[0]) if found else None
+    if not found:
+        return None
+    *columns, text, has_offers = found[0]
+    row = RunRow(*columns)
+    row.text = text or ""
+    row.offers = None if has_offers else {}
+    return row
 
 
 def live(board: BoardRow) -> Steps[Run | None]:
@@ -141,6 +150,7 @@ def put(ledger: Ledger, row: RunRow) -> Steps[None]:
 
 def put_turn(turn: TurnRow) -> Steps[None]:
     """Stores a changed turn."""
+    turn.made = None
     yield sql("turn_put"), TURN_VALUES(turn)
 
 
@@ -185,9 +195,6 @@ def _most(row: RunRow) -> int:
 def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
     """Returns a run as callers get it. Texts of a sealed round that is not open yet are not in it."""
     listed = yield from turns(row)
-    if row.text is None:
-        text = yield sql("run_problem"), (board.no, row.problem)
-        row.text = text[0][0] if text else ""
     if row.offers is None:
         offers = yield sql("offers_of"), (board.no, row.number)
         row.offers = {agent: offer / 1_000 for agent, offer in offers}
@@ -195,9 +202,11 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
     over: list[RunTurn] = []
     for turn in listed:
         is_present = turn.state == "given" or (turn.round == row.round and turn.kind == "contribute")
-        (present if is_present else over).append(_made(*TURN_VALUES(turn)[2:]))
-    bounds, used = row.bounds(), row.used()
-    return Run(
+        if turn.made is None:
+            turn.made = _made(*_MADE_OF(turn))
+        (present if is_present else over).append(turn.made)
+    used = row.used()
+    made: Run = unfrozen(Run)(
         number=row.number,
         problem=item_id(ItemType.PROBLEM, row.problem),
         text=row.text,
@@ -208,8 +217,8 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
         agents=row.named(),
         round=row.round,
         max_rounds=row.max_rounds,
-        budget=bounds,
-        spent=replace(used, seconds=max(0.0, (now - row.started_at) / MICROS)),
+        budget=row.bounds(),
+        spent=Budget(used.steps, used.tokens, used.cost, max(0.0, (now - row.started_at) / MICROS)),
         coordinator=row.coordinator,
         decider=row.decider,
         sealed=bool(row.sealed),
@@ -229,8 +238,10 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
         resets=row.resets,
         reason=row.reason,
         answer=item_id(ItemType.ANSWER, row.answer) if row.answer else None,
-        strategy_state=json.loads(row.strategy_state),
+        strategy_state={} if row.strategy_state == "{}" else parsed(row.strategy_state),
     )
+    made.__class__ = Run
+    return made
 
 
 @lru_cache(maxsize=1_024)
@@ -262,12 +273,12 @@ def _made(
 
 @lru_cache(maxsize=256)
 def _names(listed: str) -> tuple[str, ...]:
-    return tuple(json.loads(listed))
+    return tuple(parsed(listed))
 
 
 @lru_cache(maxsize=1_024)
 def _budget(kept: str) -> Budget:
-    return Budget(**json.loads(kept))
+    return Budget(**parsed(kept))
 
 
 def budget_json(budget: Budget) -> str:

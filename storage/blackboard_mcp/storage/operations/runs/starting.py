@@ -101,6 +101,7 @@ def start(write: Write, board: str, agent: str, new: NewRun, *, once: Once | Non
         moved_at=write.now,
         stamp=0,
     )
+    row.text, row.offers = new.problem.text, {}
     named = [*new.agents, *(name for name in (new.coordinator, new.decider) if name)]
     data = {
         "run": row.id,
@@ -115,8 +116,10 @@ def start(write: Write, board: str, agent: str, new: NewRun, *, once: Once | Non
     return (yield from rows.value(ledger.board, row, write.now))
 
 
-def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
-    """Returns a ledger for work on the runs of an open board.
+def begin(write: Write, board: str, agent: str, *, posts: bool = False) -> Steps[Ledger]:
+    """Returns a ledger for work on the runs of an open board, and notes that the agent was there.
+
+    A post notes that, too; `posts` says that one follows.
 
     Raises:
         UnknownReference: there is no such board.
@@ -125,7 +128,7 @@ def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
     ledger = yield from open_ledger(write, board, agent)
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
-    if agent != SYSTEM:
+    if agent != SYSTEM and not posts:
         yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     return ledger
 
@@ -358,7 +361,10 @@ def _over(ledger: Ledger, row: RunRow) -> Steps[bool]:
 
 def spent_on(row: RunRow, now: int) -> str:
     """Returns which bound of a run's budget is spent; an empty string if none is."""
-    budget, used = row.bounds(), row.used()
+    budget = row.bounds()
+    if not budget.bounded:
+        return ""
+    used = row.used()
     seconds = (now - row.started_at) / MICROS
     for name, bound, has in (
         ("steps", budget.steps, used.steps),

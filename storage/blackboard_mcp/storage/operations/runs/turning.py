@@ -90,7 +90,7 @@ def contribute(
     """
     if not text.text.strip():
         raise InvalidInput("A contribution has a text. Nothing was changed; say what you found or did.")
-    ledger = yield from begin(write, board, agent)
+    ledger = yield from begin(write, board, agent, posts=True)
     row = yield from rows.get(ledger.board, run)
     turn = yield from _turn(ledger, row, agent, lease)
     if turn.kind != "contribute":
@@ -105,6 +105,7 @@ def contribute(
     turn.state, turn.at = "ended", ledger.now
     items: list[int] = []
     if row.sealed:
+        yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
         turn.text = dumps({"text": text.text, "tokens": text.tokens, "by": text.counted_by})
     else:
         turn.item = yield from _post(ledger, row, text)
@@ -124,7 +125,9 @@ def contribute(
     made = yield from end(ledger, row)
     posted = yield from _items(ledger, [*items, *opened])
     wanted = None if notice is None else notice(made)
-    told = None if wanted is None else (yield from notice_on(ledger.board, agent, wanted, write.now))
+    if wanted is None:
+        return Contributed(made, posted, alone)
+    told = yield from notice_on(ledger.board, agent, wanted, write.now, known={row.problem: row.text})
     return Contributed(made, posted, alone, notice=told)
 
 

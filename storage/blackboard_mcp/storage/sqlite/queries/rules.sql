@@ -24,9 +24,12 @@ ON CONFLICT DO UPDATE SET mark = excluded.mark, revision = excluded.revision;
 SELECT coalesce(max(revision), 0) FROM rule_change WHERE board = ?1;
 
 -- name: rules_known
--- The revision of a board's rules, and the one that an agent was last shown; 0 before the first.
+-- The revision of a board's rules, the one that an agent was last shown (0 before the first), and whether rules or hot
+-- issues are in working memory.
 SELECT (SELECT coalesce(max(revision), 0) FROM rule_change WHERE board = ?1),
-       coalesce((SELECT revision FROM rules_seen WHERE board = ?1 AND agent = ?2), 0);
+       coalesce((SELECT revision FROM rules_seen WHERE board = ?1 AND agent = ?2), 0),
+       EXISTS (SELECT 1 FROM item INDEXED BY item_law
+               WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE'));
 
 -- name: rules_saw
 -- An agent was shown the rules; an older revision changes nothing.

@@ -5,10 +5,13 @@
 SELECT coalesce(max(number), 0) FROM run WHERE board = ?1;
 
 -- name: run_get
--- One run; with 0 the newest.
+-- One run, with the text of its problem, which is for everybody, and whether agents offered something for its next
+-- round; with 0 the newest.
 SELECT board, number, problem, state, phase, strategy, fallback, agents, round, max_rounds, budget, spent, coordinator,
        decider, sealed, coordinate, decide, idle, started_by, started_at, moved_at, stamp, malformed, stalls, resets,
-       reason, answer, strategy_state
+       reason, answer, strategy_state,
+       (SELECT text FROM item i WHERE i.board = run.board AND i.number = run.problem),
+       EXISTS (SELECT 1 FROM run_offer o WHERE o.board = run.board AND o.run = run.number)
 FROM run WHERE board = ?1
   AND number = CASE WHEN ?2 = 0 THEN (SELECT max(number) FROM run WHERE board = ?1) ELSE ?2 END;
 
@@ -127,10 +130,6 @@ SELECT DISTINCT e.source, i.type, e.kind, EXISTS (
 FROM edge e INDEXED BY edge_target JOIN item i ON i.board = e.board AND i.number = e.source
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind IN ('critiques', 'refutes')
   AND i.status IN ('ACTIVE', 'DEBATED') AND PUBLIC(i.owner) ORDER BY e.source;
-
--- name: run_problem
--- The text of a run's problem.
-SELECT text FROM item WHERE board = ?1 AND number = ?2;
 
 -- name: posted_at
 -- The sequence at which an item was posted.
