@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 import tracemalloc
@@ -104,6 +105,37 @@ def test_a_loaded_vocabulary_keeps_no_copy_in_python() -> None:
         assert tracemalloc.get_traced_memory()[0] < 2_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_lines_count_what_they_do_when_joined(name: str) -> None:
+    dice, counter = random.Random(7), BpeTokenizer(name)
+    parts = [
+        "\n",
+        "\r",
+        " ",
+        "  ",
+        "\t",
+        "\x1c",
+        "\x85",
+        "\u2028",
+        "\ud800",
+        "/",
+        ".",
+        ">",
+        "> ",
+        "…",
+        "·",
+        "'s",
+        "'",
+    ]
+    parts += ["a", "Z", "é", "\u0301", "数", "🙂", "9", "1234", "_", " x", "S-", "F-300 by ann", "word " * 60]
+    for _ in range(3_000):
+        text = "".join(dice.choices(parts, k=dice.randrange(30)))
+        assert counter.count_lines(text.split("\n")) == counter.count(text)
+    long = "F-1 by ann: the pump leaks\n/\n" * 600
+    assert counter.count_lines(long.split("\n")) == counter.count(long)
+    assert counter.count_lines([]) == 0
 
 
 def test_a_text_in_pieces_counts_what_the_whole_would() -> None:

@@ -25,7 +25,7 @@ from blackboard_mcp.server.limits.turns import EACH_SECONDS, Turns
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.blackboard import KEPT_SECONDS, Blackboard
 from blackboard_mcp.server.usecases.kept_views import KeptViews
-from blackboard_mcp.server.views import View
+from blackboard_mcp.server.views import View, groups
 from blackboard_mcp.storage.operations.reading import item_states, snapshots
 from blackboard_mcp.storage.operations.reading.item_states import KeptRow
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -83,6 +83,7 @@ class Compared:
                 )
                 rows, store._kept_rows = store._kept_rows, {}
                 events, store._kept_events = store._kept_events, {}
+                groups.forget()
                 fresh = await _view(self.blackboard, agent, budget)
                 self.blackboard._kept_views, store._kept_rows = views, rows
                 store._kept_events = events
@@ -97,9 +98,10 @@ async def _view(blackboard: Blackboard, agent: str, budget: int) -> tuple[View, 
 
 
 @pytest.fixture(autouse=True)
-def any_news_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few news are read whole, without asking first whether they are kept."""
+def any_news_and_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few news are read whole, without asking first whether they are kept; and few items are grouped anew each time."""
     monkeypatch.setattr(snapshots, "_FEW_NEWS", 0)
+    monkeypatch.setattr(groups, "_FEW", 1)
 
 
 @pytest.fixture
@@ -283,6 +285,16 @@ async def test_the_walk_sees_rows_that_are_kept_by_their_number_alone(
     compared: Compared, clock: HandClock
 ) -> None:
     compared.handles[0]._kept_rows = ByNumber()
+    with pytest.raises(Stale):
+        await walked(compared, clock, 20, seed=7)
+
+
+async def test_the_walk_sees_groups_that_are_kept_by_the_numbers_of_their_items(
+    compared: Compared, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        groups, "_key", lambda standing, items: (tuple(i.number for i in items), *standing.marks(items))
+    )
     with pytest.raises(Stale):
         await walked(compared, clock, 20, seed=7)
 

@@ -212,6 +212,7 @@ def filter_line(filter_: Mapping[str, Any]) -> str:
     return one_line(json.dumps(filter_, ensure_ascii=False)[:200])
 
 
+@lru_cache(maxsize=1_024)
 def word(text: str) -> str:
     """Returns a name, tag or key as one word without spaces or square brackets, so that it cannot pass for
     other parts.
@@ -309,6 +310,8 @@ def notices(item: Item, most: int) -> str:
     Returns an empty text without such items. An item that also cites the replacement of a retracted one needs
     no notice.
     """
+    if not item.retracted:
+        return ""
     cited = {edge.target for edge in item.edges}
     open_ = [one for one in item.retracted if one.by is None or parse_ref(one.by).number not in cited]
     told = []

@@ -12,7 +12,7 @@ import importlib.util
 import itertools
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,7 @@ _FIRST = 8
 _LONGEST_TOKEN = 128
 _BOARDS = 10_000
 _LONGEST = 200
+_BEGINS = re.compile("[A-Za-z0-9>]")
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
 _loading = threading.Lock()
 
@@ -99,6 +100,24 @@ class BpeTokenizer:
         if len(text) <= PIECE:
             return self._count(text)
         return sum(map(self._remember_piece, pieces(text)))
+
+    def count_lines(self, lines: Sequence[str]) -> int:
+        """Returns the number of tokens in the lines joined by line ends, which is what `count` says of that text.
+
+        Lines that were counted before need not be again: no word of a text goes on over the end of a line into a
+        letter, a digit or a `>`.
+        """
+        if sum(map(len, lines)) + len(lines) > PIECE:
+            return self.count("\n".join(lines))
+        total, parts = 0, [f"{line}\n" for line in lines[:-1]] + [*lines[-1:]]
+        begun = ""
+        for part in parts:
+            if begun and _BEGINS.match(part):
+                total += self.count(begun)
+                begun = part
+            else:
+                begun += part
+        return total + self.count(begun)
 
     def _count(self, text: str) -> int:
         try:
@@ -178,6 +197,13 @@ def pieces(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
+
+
+def count_lines(lines: Sequence[str], tokenizer: Tokenizer) -> int:
+    """Returns the number of tokens in the lines joined by line ends."""
+    if isinstance(tokenizer, BpeTokenizer):
+        return tokenizer.count_lines(lines)
+    return tokenizer.count("\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ class Line:
     tokens: int = 0
     shapes: dict[int, tuple[list[str], int, int]] = field(default_factory=dict)
     """What the line would look like with about so many tokens of its text: its lines, its level and their tokens."""
+    least: int = 0
+    """Tokens of `lead`; 0 before they are counted."""
     _lead: str = ""
 
     @property
@@ -214,14 +216,17 @@ class Room:
         nothing changed.
         """
         free = self.tokens + line.cost
-        if line.sentence is None and self._count(line.lead) > free:
-            return 0
+        if line.sentence is None:
+            if not line.least:
+                line.least = self._count(line.lead)
+            if line.least > free:
+                return 0
         shape = line.shapes.get(tokens)
         if shape is None:
             lines, level = self._shape(line, tokens)
             if line.after:
                 lines = [*lines, line.after]
-            cost = sum(self._count(text) + 1 for text in lines)
+            cost = sum(map(self._count, lines)) + len(lines)
             shape = line.shapes[tokens] = lines, level, cost
         lines, level, cost = shape
         if level <= STUB < line.level or cost <= line.cost or cost > free:

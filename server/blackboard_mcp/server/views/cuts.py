@@ -6,9 +6,8 @@ The result is on one line, or on lines that all begin with `QUOTE`.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -40,9 +39,9 @@ def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
 
     A first sentence that is too long is cut between words.
     """
-    if len(text) > _KEPT_LENGTH or not isinstance(tokenizer, Hashable):
+    if len(text) > _KEPT_LENGTH or type(tokenizer).__hash__ is None:
         return _sentences(text, tokenizer, most)
-    return _kept(text, tokenizer, most)
+    return _kept(text, cast(Any, tokenizer), most)
 
 
 def _sentences(text: str, tokenizer: Tokenizer, most: int) -> str:

@@ -65,19 +65,14 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
         parts.append("by no decider")
     if item.trust is Trust.LOW:
         parts.append("low trust")
-    lowered = one_line(item.text[:400]).casefold() if item.tags else ""
-    telling = [tag for tag in item.tags if tag.casefold() not in lowered]
-    if telling:
-        parts.append(f"tagged {' '.join(map(word, telling[:_TAGS]))}{more(telling, _TAGS)}")
-    told: dict[str, list[str]] = {}
-    supported = {target for kind, target in item.cites if kind is EdgeKind.SUPPORTS}
-    for kind, target in item.cites:
-        if kind not in without and not (kind is EdgeKind.REPLIES_TO and target in supported):
-            told.setdefault(_EDGES[kind], []).append(
-                f"{target} ({target} stands no more)" if target in item.fell else target
-            )
-    parts += [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
-    for agreed, verb in ((True, "refuted"), (False, "disputed")):
+    if item.tags:
+        lowered = one_line(item.text[:400]).casefold()
+        telling = [tag for tag in item.tags if tag.casefold() not in lowered]
+        if telling:
+            parts.append(f"tagged {' '.join(map(word, telling[:_TAGS]))}{more(telling, _TAGS)}")
+    if item.cites:
+        parts += _cited(item, without)
+    for agreed, verb in ((True, "refuted"), (False, "disputed")) if item.contested else ():
         against = [c.by for c in item.contested if c.kind is EdgeKind.REFUTES and c.agreed is agreed]
         if against:
             parts.append(f"{verb} by {' '.join(against[:3])}{more(against, 3)}")
@@ -90,6 +85,18 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
     if (doubt := notices(item, 1)) != "":
         parts.append(doubt)
     return f" {', '.join(parts)}" if parts else ""
+
+
+def _cited(item: Item, without: frozenset[EdgeKind]) -> list[str]:
+    """Returns what the item's edges say, by kind."""
+    told: dict[str, list[str]] = {}
+    supported = {target for kind, target in item.cites if kind is EdgeKind.SUPPORTS}
+    for kind, target in item.cites:
+        if kind not in without and not (kind is EdgeKind.REPLIES_TO and target in supported):
+            told.setdefault(_EDGES[kind], []).append(
+                f"{target} ({target} stands no more)" if target in item.fell else target
+            )
+    return [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
 
 
 def more(things: Sequence[object], shown: int) -> str:

@@ -55,8 +55,13 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
     posts delivers no event, because it names their ids and their texts still have to be shown.
     """
     posted = EventType.ITEM_POSTED
-    came = _by_agent(e for e in standing.snapshot.news.events if e.event is posted)
-    events = [e for e in standing.snapshot.news.events if e.event is not posted]
+    came: dict[str, list[str]] = {}
+    events: list[Event] = []
+    for event in standing.snapshot.news.events:
+        if event.event is not posted:
+            events.append(event)
+        elif event.item is not None:
+            came.setdefault(event.agent, []).append(event.item)
     conceding = opened_to_concede(events)
     opened = [e for e in events if e.event is EventType.DEBATE_OPENED and e.item and e.seq not in conceding]
     lines = [Told(f"came: {_grouped(came, most)}")] if came else []

@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 
 from ..text.lines import QUOTE
+from ..text.tokens import count_lines
 from . import law, news
 from .budget import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections
@@ -111,7 +112,7 @@ class Renderer:
         self._law = law.beginning(standing)
         self._whole = law.law_items(standing)
         self._sections = Sections(standing, tokenizer, responds=responds)
-        self._working = [item for item in standing.items.values() if item.zone is Zone.WORKING]
+        self._working = Counter([item.type for item in standing.items.values() if item.zone is Zone.WORKING])
         self._cites = 0
         self._surroundings = ""
         self._news: list[news.Told] = []
@@ -200,10 +201,13 @@ class Renderer:
 
         `free` is the most that it may spend.
         """
+        protected = self._standing.snapshot.protected
+        if not protected:
+            return 0
         levels = self._levels()
         spent = self._count(_HELD) + 1
         for item in self._standing.items.values():
-            if item.number in self._standing.snapshot.protected and not levels.get(item.number, ABSENT):
+            if item.number in protected and not levels.get(item.number, ABSENT):
                 spent += self._count(f" {item.id}")
                 if spent > free:
                     break
@@ -299,10 +303,13 @@ class Renderer:
         if self._cites:
             _explain_quotes(lines, law_ends)
         levels = self._levels()
-        unnamed = [item for item in self._working if item.number not in levels]
-        absent = Counter(item.type for item in unnamed)
+        absent = self._working.copy()
+        for item in map(self._standing.items.__getitem__, levels):
+            if item.zone is Zone.WORKING:
+                absent[item.type] -= 1
+        absent = +absent
         hidden = self._standing.snapshot.hidden + absent.total()
-        outdone = not self._standing.snapshot.hidden and self._sections.have_newer(unnamed, levels)
+        outdone = not self._standing.snapshot.hidden and self._sections.have_newer(levels)
         lines += self._tail(levels, hidden, absent, outdone=outdone)
         text = "\n".join(lines)
 
@@ -314,7 +321,8 @@ class Renderer:
         )
         folded = tuple(item.id for line in lines_there for item in line.folded)
         told = (*(seq for line in self._news for seq in line.events), *self._begun())
-        return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
+        tokens = count_lines(lines, self._tokenizer)
+        return View(text, tokens, ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
 
     def _begun(self) -> Iterator[int]:
         """Yields the sequences of events that say no more than a line of the view on their task or run."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
-from operator import attrgetter
 
 from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
@@ -15,6 +14,7 @@ from ..text.lines import clip, fate, favour, in_quotes, relative_age, solved, su
 from .budget import Line, Section
 from .cuts import SENTENCE
 from .duties import Duties, debate_lines
+from .groups import ALIKE, grouped
 from .lines import circumstances, identity, listed, more, name
 from .standing import Standing
 
@@ -28,12 +28,10 @@ _FORMER = 140
 """Characters of what a decision, answer or plan replaced that stand in its line."""
 _SAME = 40
 """Characters at the beginning of two texts by which one counts as the other reworded."""
-_ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
 _NAMED = 3
 _REPLACING = frozenset({EdgeKind.SUPERSEDES})
 _WORK = (ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN)
 _VERSIONS = " (@2: its second version)"
-_NUMBER = attrgetter("number")
 _Typed = defaultdict[ItemType, list[Item]]
 
 
@@ -115,16 +113,19 @@ class Sections:
         versions = _VERSIONS if any(line.item.version > 1 for line in lines) else ""
         return Section(f"{heading}{versions}:", lines, floor, ceiling)
 
-    def have_newer(self, items: Iterable[Item], shown: Collection[int]) -> bool:
-        """Tells whether for each of these reports a newer one alike is among the numbers `shown`."""
+    def have_newer(self, shown: Collection[int]) -> bool:
+        """Tells whether for each item of working memory that is not among the numbers `shown` a newer report alike is
+        there.
+        """
         newest: dict[int, int] = {}
         for number in shown:
             if (item := self._standing.items.get(number)) is not None:
                 pattern = self._standing.pattern(item)
                 newest[pattern] = max(number, newest.get(pattern, 0))
         return all(
-            item.type in _ALIKE and newest.get(self._standing.pattern(item), 0) > item.number
-            for item in items
+            item.type in ALIKE and newest.get(self._standing.pattern(item), 0) > item.number
+            for item in self._standing.items.values()
+            if item.zone is Zone.WORKING and item.number not in shown
         )
 
     # Lines
@@ -146,26 +147,8 @@ class Sections:
         """Yields a line for each item by rank. Reports of one author that differ only in figures share the
         newest one's line; a line also names the newest such report of anybody, or says of how many it is that.
         """
-        groups: dict[tuple[str, int, int], list[Item]] = {}
-        newest: dict[int, Item] = {}
-        counts: dict[int, int] = {}
-        for item in self._standing.ranked(items):
-            single = item.type not in _ALIKE or item.key is not None or item.opponents
-            pattern = -item.number if single else self._standing.pattern(item)
-            group = item.author, item.importance, pattern
-            if group in groups:
-                groups[group].append(item)
-            else:
-                groups[group] = [item]
-            before = newest.get(pattern)
-            counts[pattern] = counts.get(pattern, 0) + 1
-            if before is None or item.number > before.number:
-                newest[pattern] = item
-        for (_, _, pattern), alike in groups.items():
-            alike.sort(key=_NUMBER, reverse=True)
-            last = newest[pattern]
-            newer = last if last.number > alike[0].number else None
-            yield self._line(alike[0], alike=tuple(alike[1:]), newer=newer, many=counts[pattern])
+        for first, rest, newer, many in grouped(self._standing, items):
+            yield self._line(first, alike=rest, newer=newer, many=many)
 
     def _open(self, item: Item) -> str:
         """Returns whom a question asks, the newest answer to a question or problem, and the decision on a problem."""
@@ -255,15 +238,12 @@ def _words(
     lead += f",{beside}" if said and beside else beside
     if item.type is ItemType.CRITIQUE and (answer := standing.answer(item)):
         lead += f", {answer}"
-    superseded = [
-        (edge.target, id_)
-        for edge, (kind, id_) in zip(item.edges, item.cites, strict=False)
-        if kind is EdgeKind.SUPERSEDES
-    ]
-    agreed = [id_ for target, id_ in superseded if target in standing.snapshot.replaced]
-    claimed = [id_ for target, id_ in superseded if target not in standing.snapshot.replaced]
-    replaced = list(dict.fromkeys([*agreed, *(former.id for former in formers)]))
-    if replaced:
+    agreed: list[str] = []
+    claimed: list[str] = []
+    for edge, (kind, id_) in zip(item.edges, item.cites, strict=False):
+        if kind is EdgeKind.SUPERSEDES:
+            (agreed if edge.target in standing.snapshot.replaced else claimed).append(id_)
+    if replaced := list(dict.fromkeys([*agreed, *[former.id for former in formers]])):
         lead += f", replaces {listed(replaced, ' ', _NAMED)}"
         # Part of it may hold on, unless the new text is the old one with changes.
         if item.type in _WORK and len(replaced) == 1 and formers and not _reworded(item, formers[0]):
@@ -273,7 +253,7 @@ def _words(
     against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
     if against:
         lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
-    older = " ".join(i.id for i in alike[:_NAMED]) + more(alike, _NAMED)
+    older = " ".join([i.id for i in alike[:_NAMED]]) + more(alike, _NAMED) if alike else ""
     if newer is not None:
         lead += f", older than {newer.id}{f' (before it {older})' if older else ''}"
     elif many > 1:
