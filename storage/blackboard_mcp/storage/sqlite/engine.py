@@ -779,11 +779,13 @@ def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
     def counted() -> Generator[Statement, Rows, T]:
         nonlocal undone
         meter.seconds -= undone
-        with meter.in_thread():
-            begun = time.thread_time()
-            try:
-                return (yield from operation())
-            finally:
-                undone = time.thread_time() - begun
+        meter.working += 1
+        begun = time.thread_time()
+        try:
+            return (yield from operation())
+        finally:
+            undone = time.thread_time() - begun
+            meter.seconds += undone
+            meter.working -= 1
 
     return counted

@@ -1,8 +1,8 @@
 """Group commit: the part of the writer that runs in the thread of its connection.
 
-One BEGIN IMMEDIATE and one COMMIT serve all waiting operations, each inside its own SAVEPOINT. No operation gets
-its result before the commit that holds it. So an expensive operation has its own commit, and cheap ones run
-between expensive ones, or interrupt one, which then starts anew.
+One BEGIN IMMEDIATE and one COMMIT serve all waiting operations, each after the first inside its own SAVEPOINT. No
+operation gets its result before the commit that holds it. So an expensive operation has its own commit, and cheap ones
+run between expensive ones, or interrupt one, which then starts anew.
 """
 
 from __future__ import annotations
@@ -216,7 +216,10 @@ class GroupWriter:
             job = self._jobs.take()
             while job is not None:
                 group.append(job)
-                self._attempt(raw, job, gives_way=job.dear and job.interrupted < _INTERRUPTIONS)
+                gives_way = job.dear and job.interrupted < _INTERRUPTIONS
+                self._attempt(raw, job, gives_way=gives_way, first=len(group) == 1)
+                if job.error is not None and not raw.in_transaction:
+                    return group, False
                 if job.dear or len(group) == _MEMBERS or time.monotonic() > until:
                     break
                 job = self._jobs.take_beside()
@@ -442,14 +445,18 @@ class GroupWriter:
         elif was is None or was.kind != trouble.kind:
             logger.error("the store does not write: %s", trouble.message)
 
-    def _attempt(self, raw: driver.Raw, job: Job, *, gives_way: bool = False) -> None:
-        """Runs a job inside a savepoint; its error undoes only this job.
+    def _attempt(self, raw: driver.Raw, job: Job, *, gives_way: bool = False, first: bool = True) -> None:
+        """Runs a job, whose error undoes only this job.
+
+        The error of the first job ends the transaction. Others have a savepoint, before which SQLite copies each page
+        that they change.
 
         Raises:
             _GivesWay: it gives way to a cheap one.
             _Lost: SQLite rolled back the whole transaction.
         """
-        raw.execute("SAVEPOINT operation")
+        if not first:
+            raw.execute("SAVEPOINT operation")
         try:
             job.result = run(raw, job.operation, self._jobs.interrupts if gives_way else None)
         except _GivesWay:
@@ -459,8 +466,9 @@ class GroupWriter:
             if not raw.in_transaction:
                 # A full disk, for example, may roll back more than the statement.
                 raise _Lost(job) from error
-            raw.execute("ROLLBACK TO operation")
-        raw.execute("RELEASE operation")
+            raw.execute("ROLLBACK" if first else "ROLLBACK TO operation")
+        if not first:
+            raw.execute("RELEASE operation")
 
     def _one_by_one(self, raw: driver.Raw, group: list[Job], lost: _Lost) -> list[Job]:
         """Runs the jobs of a lost transaction again, each in its own transaction, without the culprit."""
@@ -475,7 +483,8 @@ class GroupWriter:
                 driver.patiently(lambda: raw.execute("BEGIN IMMEDIATE"), self._deadline)
                 self._check(raw)
                 self._attempt(raw, job)
-                self._commit(raw)
+                if job.error is None:
+                    self._commit(raw)
             except _Lost as again:
                 if job.error is None:
                     job.error = self._translated(again.__cause__ or again, "write")
