@@ -271,7 +271,10 @@ class RunStore(Protocol):
         ...
 
     async def find_run(self, board: str, agent: str, run: int = 0) -> Run | None:
-        """Returns a run as of one moment; turns whose lease has ended count as lapsed. `None` if there is none."""
+        """Returns a run as of one moment, with 0 the newest; `None` if there is none.
+
+        A turn whose lease has ended is in it until a sweep lets it lapse.
+        """
         ...
 
     async def eligible_agents(self, board: str, run: int) -> tuple[str, ...]:

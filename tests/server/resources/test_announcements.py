@@ -256,3 +256,37 @@ async def test_a_store_that_cannot_be_read_for_a_moment_ends_no_announcements(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_where_nobody_subscribes_changes_are_not_followed(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, carol = await board.join("alice", "carol", mode=boards.MODERN)
+    await board.announcing()
+    rounds = 0
+    whole_round = announcements.Announcer._round
+
+    async def counted(announcer: announcements.Announcer) -> bool:
+        nonlocal rounds
+        rounds += 1
+        return await whole_round(announcer)
+
+    async def post(text: str) -> int:
+        """Posts, gives the announcer time to see it, and returns its rounds so far."""
+        await alice.post(text)
+        await asyncio.sleep(announcements.COALESCE_SECONDS * 5)
+        return rounds
+
+    monkeypatch.setattr(announcements.Announcer, "_round", counted)
+    assert await post("before anybody listens") == 0
+    ear = Ear(carol)
+    for turn in range(2):
+        task = await ear.listen(WITNESS)
+        assert not ear.uris  # what was before is no news
+        assert await post(f"heard {turn}")
+        await ear.witnessed()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        ear.uris.clear()
+        ended = await post("the change on which it notices that nobody is left")
+        assert await post("not heard") == ended

@@ -7,6 +7,7 @@ resource returns text, and one `publish` reaches clients of both generations.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -246,6 +247,11 @@ class BoardServer:
         Never waits for a reader. A URI that is already pending is sent only once.
         """
         self._hub.publish(uris, agent)
+
+    @property
+    def heard(self) -> asyncio.Event:
+        """An event that is set while anything has a subscriber."""
+        return self._hub.heard
 
     def subscribed_uris(self) -> list[str]:
         """Returns every URI that has a subscriber now."""

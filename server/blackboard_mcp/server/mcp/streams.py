@@ -56,6 +56,8 @@ class Subscriber:
         self.uris.update(new)
         for uri in new:
             self._hub.by_uri.setdefault(uri, set()).add(self)
+        if new:
+            self._hub.heard.set()
 
     def unwant(self, uri: str) -> None:
         """Unsubscribes this stream from a URI, and drops a change of it that is still pending."""
@@ -103,6 +105,8 @@ class Hub:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.by_uri: dict[str, set[Subscriber]] = {}
+        self.heard = asyncio.Event()
+        """Set while anything has a subscriber."""
         self._subscribers: set[Subscriber] = set()
         self._counted = Counted(self.limits.streams, self.limits.streams_per_principal)
 
@@ -158,6 +162,8 @@ class Hub:
             waiting.discard(subscriber)
             if not waiting:
                 del self.by_uri[uri]
+                if not self.by_uri:
+                    self.heard.clear()
 
     def publish(self, uris: Iterable[str], agent: str | None = None) -> None:
         """Marks the URIs as changed for all their subscribers, or only for those of one agent. Never waits."""

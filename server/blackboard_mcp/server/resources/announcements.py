@@ -8,6 +8,7 @@ nobody learns from the timing of hints what others note down.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -175,6 +176,7 @@ class Announcer:
         """Announces changes until it is cancelled."""
         seen = self._store.changes()
         while True:
+            await self._until_heard()
             hurried = any(uri != RESOURCE_LIST for uri in self._server.subscribed_uris())
             patience = _BOARDS_SECONDS if self._to_look else _FORGET_SECONDS
             seen = await self._store.wait_for_change(seen, patience, hurried=hurried)
@@ -190,6 +192,14 @@ class Announcer:
             except StoreError as error:
                 # Changes that could not be read are announced with the next change.
                 logger.warning("changes were not announced: %s", error.message)
+
+    async def _until_heard(self) -> None:
+        """Waits until somebody subscribes. Meanwhile changes cost nothing here, and boards are forgotten in time."""
+        while not self._server.heard.is_set():
+            self._forget(())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FORGET_SECONDS if self._places else None):
+                    await self._server.heard.wait()
 
     async def _look_for_boards(self) -> None:
         """Announces that lists of resources may have changed, if the boards differ from those of the last check."""
