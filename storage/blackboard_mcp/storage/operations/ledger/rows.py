@@ -137,15 +137,15 @@ def _compact() -> Callable[[Any, int], Iterable[str]]:
     if made is None:
         return lambda value, _: encoder.iterencode(value)
     parts: Callable[[Any, int], Iterable[str]] = made(
-        None,
-        encoder.default,
-        json.encoder.encode_basestring,
-        None,
-        ":",
-        ",",
-        True,
-        False,
-        True,  # type: ignore[attr-defined]
+        markers=None,
+        default=encoder.default,
+        encoder=json.encoder.encode_basestring,
+        indent=None,
+        key_separator=":",
+        item_separator=",",
+        sort_keys=True,
+        skipkeys=False,
+        allow_nan=True,
     )
     return parts
 
@@ -161,7 +161,7 @@ def parsed(stored: str) -> Any:
         return json.loads(stored)
 
 
-_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder().scan_once
+_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = vars(json.JSONDecoder())["scan_once"]
 
 
 MAX_REASON = 300
