@@ -11,13 +11,11 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.items import Item
 from cachetools import LRUCache
 
-from .standing import Standing
+from .standing import ALIKE, Standing
 
-ALIKE: Final = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
-"""Types of reports, which share a line where they differ only in figures."""
 KEPT: Final = 2_048
 """Items in all groups that are kept, at most."""
 _FEW: Final = 8

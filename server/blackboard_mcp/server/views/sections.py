@@ -14,9 +14,8 @@ from ..text.lines import clip, fate, favour, in_quotes, relative_age, solved, su
 from .budget import Line, Section
 from .cuts import SENTENCE
 from .duties import Duties, debate_lines
-from .groups import ALIKE, grouped
 from .lines import circumstances, identity, listed, more, name
-from .standing import Standing
+from .standing import ALIKE, Standing
 
 _ENDED = {
     DebateState.CONSENSUS: "its critics agree",
@@ -147,6 +146,8 @@ class Sections:
         """Yields a line for each item by rank. Reports of one author that differ only in figures share the
         newest one's line; a line also names the newest such report of anybody, or says of how many it is that.
         """
+        from .groups import grouped  # no start needs it
+
         for first, rest, newer, many in grouped(self._standing, items):
             yield self._line(first, alike=rest, newer=newer, many=many)
 

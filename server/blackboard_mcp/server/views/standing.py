@@ -16,6 +16,8 @@ from blackboard_mcp.protocols.names import mentions
 
 from .lines import listed
 
+ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
+"""Types of reports, which share a line where they differ only in figures."""
 LAW = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
 _RESTS = frozenset({EdgeKind.DEPENDS_ON, EdgeKind.DERIVED_FROM, EdgeKind.SUPPORTS, EdgeKind.REPLIES_TO})
 _FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
