@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from blackboard_mcp.protocols.answers import Notice, NoticeFor
+from blackboard_mcp.protocols.answers import BEGINNING, Notice, NoticeFor
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.rules import BOARD, Rule, RuleBook, Strength, bounds_of, check_of
 
@@ -91,9 +91,10 @@ def notice_on(
 ) -> Steps[Notice]:
     """Returns the same for a board as it is after the changes of the transaction.
 
-    `rules` are its rules if they were read already, and `known` are texts by number that the agent may see.
+    `rules` are its rules if they were read already. `known` are whole texts by number that the agent may see: those
+    that are wanted are not read again.
     """
-    texts = dict(known or {})
+    texts = {n: _beginning(text) for n, text in (known or {}).items() if n in wanted.texts}
     waiting = yield from attention(row.no, agent, wanted.look)
     if wanted.rules and rules is None:
         rules = yield from rules_on(row, agent, now)
@@ -108,3 +109,8 @@ def notice_on(
         texts=texts,
         pass_due=row.config.pass_due(row.working_tokens, row.pressure),
     )
+
+
+def _beginning(text: str) -> str:
+    """Returns the part of a text that the statement `beginnings` returns."""
+    return text.lstrip("\t\n\r ")[: BEGINNING + 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blackboard_mcp.protocols.agenda import Settle
 from blackboard_mcp.protocols.answers import Look, Notice, NoticeFor, Once
-from blackboard_mcp.protocols.runs import Run
+from blackboard_mcp.protocols.runs import NewRun, Run
 
 from ..harness import Table
 from .planning import plan, said, take
@@ -85,6 +85,19 @@ class NoticeTests:
         assert done.notice == await notice(at, "bob", NoticeFor(rules=True, texts=(1,)))
         assert done.notice.texts == {1: "How many stations are there?"}
         assert (await contribute(at, "carol", "Ten.", notice=wanted)).notice is None
+
+    async def test_the_end_of_a_turn_tells_the_texts_that_were_asked_for_and_no_more_of_them(
+        self, at: Table
+    ) -> None:
+        await at.configure()
+        problem = said(" \t\r\n" + "How many stations are there? " * 400)
+        await at.store.start_run(at.board, "alice", NewRun(problem, ("bob",)))
+        for asked in ((1,), (), (1, 2)):
+            await choose(at, "bob")
+            wanted = NoticeFor(texts=asked)
+            done = await contribute(at, "bob", f"Said for {asked}.", notice=lambda run, wanted=wanted: wanted)
+            assert done.notice == await notice(at, "bob", wanted)
+            assert done.notice.texts.keys() == set(asked)
 
     async def test_a_repeated_call_has_no_notice(self, at: Table) -> None:
         await plan(at, "one")
