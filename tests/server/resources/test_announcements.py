@@ -290,3 +290,26 @@ async def test_where_nobody_subscribes_changes_are_not_followed(
         ear.uris.clear()
         ended = await post("the change on which it notices that nobody is left")
         assert await post("not heard") == ended
+
+
+async def test_a_board_that_lost_its_subscribers_is_forgotten_in_time(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "_FORGET_SECONDS", 0.05)
+    alice, carol = await board.join("alice", "carol", mode=boards.MODERN)
+    await board.announcing()
+    await alice.post("public")
+    ear = Ear(carol)
+    task = await ear.listen(WITNESS)
+    await alice.post("heard")
+    await ear.witnessed()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await asyncio.sleep(0.5)
+    await alice.post(id="F-1", importance=1)  # nobody listens, and nobody is told of it later
+    ear.uris.clear()
+    task = await ear.listen(f"{MAIN}/items/1", WITNESS)
+    await alice.post("another")
+    assert await ear.heard() == set()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -287,6 +287,21 @@ async def test_an_error_undoes_only_its_own_operation(engine: SqliteEngine) -> N
     assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(1,), (2,), (4,)]
 
 
+async def test_an_operation_that_fails_first_takes_none_behind_it_along(engine: SqliteEngine) -> None:
+    def fail() -> None:
+        raise LookupError("mine")
+
+    outcomes = await asyncio.gather(
+        engine.write(post(1, then=fail)),
+        engine.write(post(2)),
+        engine.write(post(3, then=fail)),
+        engine.write(post(4)),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes] == [LookupError, int, LookupError, int]
+    assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(2,), (4,)]
+
+
 async def test_a_reference_left_dangling_fails_only_its_own_operation(engine: SqliteEngine) -> None:
     gate = Gate()
     first = asyncio.create_task(engine.write(post(1, then=gate)))
