@@ -250,7 +250,7 @@ class BoardServer:
 
     @property
     def heard(self) -> asyncio.Event:
-        """An event that is set while anything has a subscriber."""
+        """An event that is set while any URI has a subscriber."""
         return self._hub.heard
 
     def subscribed_uris(self) -> list[str]:

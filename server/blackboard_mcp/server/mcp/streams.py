@@ -106,7 +106,7 @@ class Hub:
         self.limits = limits or Limits()
         self.by_uri: dict[str, set[Subscriber]] = {}
         self.heard = asyncio.Event()
-        """Set while anything has a subscriber."""
+        """Set while any URI has a subscriber."""
         self._subscribers: set[Subscriber] = set()
         self._counted = Counted(self.limits.streams, self.limits.streams_per_principal)
 

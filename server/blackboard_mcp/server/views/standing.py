@@ -135,7 +135,9 @@ class Standing:
         return item.seq > look > 0 and item.seq not in look.above and item.author != self.agent
 
     def marks(self, items: Sequence[Item]) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
-        """Returns on what `ranked` depends besides the items: the numbers of unread ones, and how many rest on each."""
+        """Returns the facts besides the items on which `ranked` depends: the numbers of unread items, and for each item
+        on which others rest its number and how many.
+        """
         look, resting = int(self.snapshot.look), self._resting
         unread = tuple(item.number for item in items if item.seq > look and self.unread(item))
         rests = tuple((i.number, resting[i.number]) for i in items if i.number in resting) if resting else ()

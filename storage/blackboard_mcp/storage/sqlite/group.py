@@ -448,8 +448,8 @@ class GroupWriter:
     def _attempt(self, raw: driver.Raw, job: Job, *, gives_way: bool = False, first: bool = True) -> None:
         """Runs a job, whose error undoes only this job.
 
-        The error of the first job ends the transaction. Others have a savepoint, before which SQLite copies each page
-        that they change.
+        An error of the first job ends the transaction, which holds nothing else yet. Each other job has a savepoint,
+        for which SQLite copies the pages that the job changes.
 
         Raises:
             _GivesWay: it gives way to a cheap one.

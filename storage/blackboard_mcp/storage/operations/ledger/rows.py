@@ -128,7 +128,7 @@ def dumps(value: Any) -> str:
 
 
 def _compact() -> Callable[[Any, int], Iterable[str]]:
-    """Returns what makes the parts of such JSON.
+    """Returns a function that yields the parts of such JSON.
 
     `JSONEncoder.encode` makes the inner encoder anew for each value, which takes longer than the values of an event do.
     """
