@@ -329,14 +329,15 @@ class Tasks:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             # The write cannot be stopped: undo it afterwards, unless a repeated call may ask for its result.
-            if once is None:
-                self._later(self._undo(taking, board, agent))
+            self._later(self._undo(taking, board, agent, keyed=once is not None))
             raise
 
-    async def _undo(self, taking: asyncio.Future[Taken | None], board: str, agent: str) -> None:
+    async def _undo(
+        self, taking: asyncio.Future[Taken | None], board: str, agent: str, *, keyed: bool
+    ) -> None:
         with contextlib.suppress(BlackboardError):
             taken = await taking
-            if taken is not None:
+            if taken is not None and not keyed:
                 await self._give_back(board, agent, taken)
 
     async def _give_back(self, board: str, agent: str, taken: Taken) -> None:

@@ -251,13 +251,16 @@ class Consumers:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             # The write cannot be stopped: undo it afterwards, unless a repeated call may ask for its result.
-            if once is None:
-                self._later(self._undo(taking, board, agent, group))
+            self._later(self._undo(taking, board, agent, group, keyed=once is not None))
             raise
 
-    async def _undo(self, taking: asyncio.Future[Taken], board: str, agent: str, group: str) -> None:
+    async def _undo(
+        self, taking: asyncio.Future[Taken], board: str, agent: str, group: str, *, keyed: bool
+    ) -> None:
         with contextlib.suppress(BlackboardError):
-            await self._give_back(board, agent, group, await taking)
+            taken = await taking
+            if not keyed:
+                await self._give_back(board, agent, group, taken)
 
     async def _give_back(self, board: str, agent: str, group: str, taken: Taken) -> None:
         """Releases events that reached no worker, so that the next worker gets them."""

@@ -279,8 +279,7 @@ class Messaging:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             # The write cannot be stopped: undo it afterwards, unless a repeated call may ask for its result.
-            if once is None:
-                self._later(self._undo(taking, board, agent))
+            self._later(self._undo(taking, board, agent, keyed=once is not None))
             raise
 
     @asynccontextmanager
@@ -298,9 +297,13 @@ class Messaging:
                 self._later(self._give_back(board, agent, (number, lease)))
             raise
 
-    async def _undo(self, taking: asyncio.Future[tuple[int, int] | None], board: str, agent: str) -> None:
+    async def _undo(
+        self, taking: asyncio.Future[tuple[int, int] | None], board: str, agent: str, *, keyed: bool
+    ) -> None:
         with contextlib.suppress(BlackboardError):
-            await self._give_back(board, agent, await taking)
+            taken = await taking
+            if not keyed:
+                await self._give_back(board, agent, taken)
 
     async def _give_back(self, board: str, agent: str, taken: tuple[int, int] | None) -> None:
         if taken is not None:

@@ -1,0 +1,71 @@
+"""Calls that are cancelled while their write is under way, which then fails: nothing is logged as a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.protocols.errors import Conflict
+from blackboard_mcp.server.usecases.agenda import Tasks
+from blackboard_mcp.server.usecases.groups import Consumers, Turn
+from blackboard_mcp.server.usecases.requests import Messaging
+from patience import PATIENCE
+
+Take = Callable[[Any, str | None], tuple[Any, Awaitable[Any]]]
+
+
+def consume(board: Any, key: str | None) -> tuple[Any, Awaitable[Any]]:
+    consumers = Consumers(board.opened.blackboard)
+    return consumers.settle, consumers.take("ben", None, "crew", Turn(), seconds=0, once_key=key)
+
+
+def claim(board: Any, key: str | None) -> tuple[Any, Awaitable[Any]]:
+    tasks = Tasks(board.opened.blackboard)
+    return tasks.settled, tasks.take("ben", None, once_key=key)
+
+
+def respond(board: Any, key: str | None) -> tuple[Any, Awaitable[Any]]:
+    messaging = Messaging(board.opened.blackboard)
+    return messaging.settle, messaging.next("ben", None, seconds=0, once_key=key)
+
+
+@pytest.mark.parametrize(
+    ("method", "take"), [("consume", consume), ("take_task", claim), ("take_next", respond)]
+)
+@pytest.mark.parametrize("key", [None, "once"])
+async def test_a_write_that_fails_after_its_call_was_cancelled_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, take: Take, key: str | None
+) -> None:
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "messages", "plan")) as board:
+        ben = await board.join("ben")
+        await ben.post("start")
+        await ben.do("consume", group="crew", filter={"type": "PLAN"}, limit=0)
+        await ben.do("plan", items=[{"title": "one"}])
+        await ben.do("respond", skills=["sql"], seconds=0)
+        reached, go_on = asyncio.Event(), asyncio.Event()
+
+        async def fails(*args: Any, **more: Any) -> Any:
+            reached.set()
+            await go_on.wait()
+            raise Conflict("another has it")
+
+        monkeypatch.setattr(board.opened.store, method, fails)
+        settled, call = take(board, key)
+        calling = asyncio.ensure_future(call)
+        await asyncio.wait_for(reached.wait(), PATIENCE)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        del calling, call
+        go_on.set()
+        await asyncio.wait_for(settled(), PATIENCE)
+        await asyncio.sleep(0)
+        gc.collect()
+    assert faults == []
