@@ -586,11 +586,11 @@ class Blackboard:
         most = max(_FEW_ITEMS, min(SNAPSHOT_ITEMS, budget // _ITEM_TOKENS))
         snapshot = await self.store.snapshot(name, agent, look=look, most=most)
         self.tokenizers.see(snapshot.board)
-        if not self._summarizes:
+        if snapshot.summaries and not self._summarizes:
             snapshot = replace(snapshot, summaries=())
-        if not self.claims:
+        if snapshot.work is not None and not self.claims:
             snapshot = replace(snapshot, work=None)
-        if not self._takes_turns:
+        if snapshot.run is not None and not self._takes_turns:
             snapshot = replace(snapshot, run=None)
         render = partial(
             render_view,

@@ -216,7 +216,8 @@ class Room:
         nothing changed.
         """
         free = self.tokens + line.cost
-        if line.sentence is None:
+        # No text has more tokens than bytes.
+        if line.sentence is None and 4 * len(line.lead) > free:
             if not line.least:
                 line.least = self._count(line.lead)
             if line.least > free:

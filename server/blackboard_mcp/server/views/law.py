@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 
 from blackboard_mcp.protocols.answers import LAST_ACTS
 from blackboard_mcp.protocols.board import Lifecycle
@@ -151,20 +152,27 @@ def _topics(standing: Standing) -> list[str]:
     topics = [word(tag) for tag in telling[:_TOPICS]]
     if len(topics) >= _TOPICS // 2 or archived.items < _FEW:
         return topics
-    there = [item.text[:_START] for item in standing.items.values() if item.zone is not Zone.ARCHIVE]
-    used, live = _words(archived.starts), _words(there)
+    archive = Zone.ARCHIVE
+    there = [item.text[:_START] for item in standing.items.values() if item.zone is not archive]
+    live = _words(there)
     shares = {
         found: times / len(archived.starts) - live[found] / max(1, len(there))
-        for found, times in used.items()
-        if times > 1 and found not in topics
+        for found, times in _often(archived.starts).items()
+        if found not in topics
     }
     often = sorted((found for found, share in shares.items() if share > 0), key=lambda w: (-shares[w], w))
     return topics + often[: _TOPICS - len(topics)]
 
 
+@lru_cache(maxsize=16)
+def _often(starts: tuple[str, ...]) -> dict[str, int]:
+    """Returns the telling words that more than one of the texts holds, with how many do; kept for the next view."""
+    return {found: times for found, times in _words(starts).items() if times > 1}
+
+
 def _words(starts: Iterable[str]) -> Counter[str]:
     """Returns how many of the texts hold each telling word; common words and short ones are left out."""
-    return Counter(found for start in starts for found in _telling(start))
+    return Counter(chain.from_iterable(map(_telling, starts)))
 
 
 @lru_cache(maxsize=2_048)

@@ -112,7 +112,8 @@ class Renderer:
         self._law = law.beginning(standing)
         self._whole = law.law_items(standing)
         self._sections = Sections(standing, tokenizer, responds=responds)
-        self._working = Counter([item.type for item in standing.items.values() if item.zone is Zone.WORKING])
+        working = Zone.WORKING
+        self._working = Counter([item.type for item in standing.items.values() if item.zone is working])
         self._cites = 0
         self._surroundings = ""
         self._news: list[news.Told] = []
@@ -215,7 +216,7 @@ class Renderer:
         return spent if self._held else 0
 
     def _place_surroundings(self, told: str, free: int) -> int:
-        cost = self._count(told) + 1
+        cost = self._count(f"{told}\n")  # as the whole view is counted
         if cost > free:
             return 0
         self._surroundings = told

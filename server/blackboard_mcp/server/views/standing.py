@@ -53,7 +53,8 @@ class Standing:
         argued = [*self.open_debates, *snapshot.ended]
         self._answers = {critique: answer for debate in argued for critique, answer in debate.answers}
         self._unanswered = {critique for debate in self.open_debates for critique in debate.unanswered}
-        decisions = (item for item in self.items.values() if item.type is ItemType.DECISION)
+        decision_ = ItemType.DECISION
+        decisions = [item for item in self.items.values() if item.type is decision_]
         self._decided = {
             edge.target: decision
             for decision in decisions
@@ -76,7 +77,7 @@ class Standing:
         self._resting = Counter(
             edge.target
             for item in snapshot.items
-            if item.status not in FINISHED and item.number not in snapshot.replaced
+            if item.edges and item.status not in FINISHED and item.number not in snapshot.replaced
             for edge in item.edges
             if edge.kind in _RESTS
         )

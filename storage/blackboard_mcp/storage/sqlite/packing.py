@@ -8,13 +8,12 @@ list of what it is asked for, since nobody else has the interpreter while the te
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
 from ..operation import Rows
-from ..operations.ledger.rows import sql
+from ..operations.ledger.rows import parsed, sql
 
 PACKED: Final = (
     "events_after",
@@ -49,7 +48,7 @@ def fetched(execute: Callable[[str, Sequence[Any]], Any], text: str, parameters:
     whole = _texts().get(text)
     if whole:
         ((found,),) = execute(whole, parameters)
-        return list(map(tuple, json.loads(found)))
+        return list(map(tuple, parsed(found)))
     cursor = execute(text, parameters)
     if whole is not None:
         _texts()[text] = packed(text, len(cursor.description))

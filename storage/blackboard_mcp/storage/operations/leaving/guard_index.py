@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from blackboard_mcp.protocols.guard import Hold, Protection, spread, steps
 from blackboard_mcp.protocols.items import Edge, EdgeKind, item_id
 
+from ...operation import Rows
 from ..ledger.rows import Kinds, Steps, dumps, edge_of, kinds_of, numbers, sql
 
 SHORT_CHAIN = 12
@@ -147,18 +148,26 @@ def protected_figures(no: int, agent: str | None = None) -> Steps[tuple[int, int
 
 
 def protections(
-    no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN, kinds: Kinds | None = None
+    no: int,
+    wanted: Collection[int],
+    *,
+    most: int = SHORT_CHAIN,
+    kinds: Kinds | None = None,
+    law: Rows | None = None,
 ) -> Steps[dict[int, Protection]]:
     """Returns the protection of those of the items that are protected, by number; `kinds` as for `values`.
+
+    `law` are the rows of the statement `law`, if the caller has read them for an agent who may see all of the items.
 
     The reason is the first that applies of debate, duty, request, and constraint or hot issue. Its chain has at most
     `most` edges, those nearest to the item.
     """
-    listed = numbers(wanted)
     held: dict[int, Protection] = {}
     roots: dict[int, str] = {}
     depths: dict[int, int] = {}
     there = kinds or (yield from kinds_of(no))
+    asking = law is None or there.holds or there.open_debates or there.duties or there.requests
+    listed = numbers(wanted) if asking else ""
     if there.holds:
         for number, depth, root, type_ in (yield sql("held_for"), (no, listed)):
             roots[number], depths[number] = f"open debate on {item_id(type_, root)}", depth
@@ -184,7 +193,10 @@ def protections(
             else f"nobody with the skill {skill} has taken"
         )
         held.setdefault(number, Protection(f"open request, which {who}"))
-    for number, type_ in (yield sql("law_among"), (no, listed)):
-        law = "active constraint" if type_ == "CONSTRAINT" else "open hot issue"
-        held.setdefault(number, Protection(law))
+    if law is None:
+        law = yield sql("law_among"), (no, listed)
+    for number, type_ in law:
+        if number in wanted:
+            what = "active constraint" if type_ == "CONSTRAINT" else "open hot issue"
+            held.setdefault(number, Protection(what))
     return held

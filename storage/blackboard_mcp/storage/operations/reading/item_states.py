@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -42,7 +42,9 @@ def values(
     listed = list(rows)
     if not listed:
         return []
-    for row in listed:
+    # Of most items no row says more than their own; these are gone through once, at the end.
+    odd = [row for row in listed if type(row) is not KeptRow or not row.plain]
+    for row in odd:
         if not isinstance(row, KeptRow) and not _is_intact(row):
             raise StoreDamaged(
                 f"{row.id}@{row.version} on board '{board.id}' is damaged: its text is not what was posted, so nothing "
@@ -51,7 +53,8 @@ def values(
                 item=row.id,
             )
     there = kinds or (yield from kinds_of(board.no))
-    asked = numbers(row.number for row in listed)
+    about = there.edges or there.debates or there.endorsements or there.retractions
+    asked = numbers([row.number for row in listed]) if about else ""
     leaving: dict[int, list[Cited]] = {}
     arriving: dict[int, list[Cited]] = {}
     fell: dict[int, list[str]] = {}
@@ -74,8 +77,8 @@ def values(
     if replaced := [number for number, (_, to) in outcomes.items() if to]:
         for number, to, type_, status in (yield sql("successions"), (board.no, numbers(replaced), agent)):
             successions.setdefault(number, []).append((item_id(type_, to), status))
-    begun = {row.thread for row in listed if row.thread != row.number}
-    threads = {row.number: row.id for row in listed if row.number in begun}
+    begun = {row.thread for row in odd if row.thread != row.number}
+    threads = {row.number: row.id for row in listed if row.number in begun} if begun else {}
     if elsewhere := begun - threads.keys():
         for number, type_ in (yield sql("types"), (board.no, numbers(elsewhere), agent)):
             threads[number] = item_id(type_, number)
@@ -91,11 +94,16 @@ def values(
     asked_for: dict[int, Agreement] = {}
     if there.agreements:
         asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
-    forgotten = yield from retention.told(board.no, listed)
-    said = yield from _claims(board.no, listed, leaving, arriving, agent, answers=answers)
+    forgotten = yield from retention.told(board.no, odd)
+    said = yield from _claims(
+        board.no, listed if leaving or arriving or answers else odd, leaving, arriving, agent, answers=answers
+    )
     more = {number for number, _ in forgotten}.union(
         *(leaving, arriving, states, stances, retracted, relied, asked_for, said.undecided, said.answered)
     )
+    made = [row.made for row in listed if type(row) is KeptRow and row.made is not None and row.plain]
+    if len(made) == len(listed) and more.isdisjoint([row.number for row in listed]):
+        return made
     return [
         _plain(board.id, threads, row)
         if row.number not in more and isinstance(row, KeptRow) and row.metadata == "{}"
@@ -132,10 +140,12 @@ class KeptRow(ItemRow):
     """A row that is kept, with the item made of it. Its text is short, and what was posted."""
 
     made: Item | None = field(default=None, init=False, compare=False)
+    plain: bool = field(default=False, init=False, compare=False)
+    """Whether `made` is its item wherever no other row says anything about it, and none but edges might."""
 
 
 KeptRows = dict[tuple[int, ...], KeptRow]
-"""Rows as they were committed, by board, number and the other columns of the statement `item_stamps`.
+"""Rows as they were committed, by the columns of the statement `item_stamps`.
 
 Whoever may not see an item is not told its columns, and so does not find its row here.
 """
@@ -149,21 +159,25 @@ def load_kept(
     `told` are rows of `item_stamps` that the transaction already read for the agent, of whatever items.
     """
     asked = set(wanted)
-    stamps = [stamp for stamp in told if stamp[0] in asked]
-    if rest := asked.difference([stamp[0] for stamp in stamps]):
-        stamps += yield sql("item_stamps"), (no, numbers(rest), agent)
-    found: dict[int, ItemRow | None] = {stamp[0]: kept.get((no, *stamp)) for stamp in stamps}
+    stamps = [stamp for stamp in told if stamp[1] in asked]
+    there = [stamp[1] for stamp in stamps]
+    if rest := asked.difference(there):
+        more = yield sql("item_stamps"), (no, numbers(rest), agent)
+        stamps += more
+        there += [stamp[1] for stamp in more]
+    found: dict[int, ItemRow | None] = dict(zip(there, map(kept.get, stamps), strict=True))
     check_index(found, stamps, asked)
-    if missing := [stamp for stamp in stamps if found[stamp[0]] is None]:
-        loaded = yield from load(no, [stamp[0] for stamp in missing], agent)
+    if not all(found.values()):
+        missing = [stamp for stamp in stamps if found[stamp[1]] is None]
+        loaded = yield from load(no, [stamp[1] for stamp in missing], agent)
         if len(kept) > _KEPT:
             kept.clear()
         for stamp in missing:
-            row = loaded[stamp[0]]
+            row = loaded[stamp[1]]
             if _is_intact(row) and len(row.text) <= _SHORT:
-                row = kept[no, *stamp] = KeptRow(*columns_of(row))
+                row = kept[stamp] = KeptRow(*columns_of(row))
             found[row.number] = row
-    return {number: row for number, row in found.items() if row is not None}
+    return cast(dict[int, ItemRow], found)
 
 
 def _plain(board: str, threads: Mapping[int, str], row: KeptRow) -> Item:
@@ -171,6 +185,7 @@ def _plain(board: str, threads: Mapping[int, str], row: KeptRow) -> Item:
     made = row.made
     if made is None or (row.thread != row.number and made.thread_id != _thread_of(row, threads)):
         made = row.made = row.value(board, (), (), None, _thread_of(row, threads))
+        row.plain = row.thread == row.number and row.type != ItemType.DECISION and not row.forgotten
     return made
 
 

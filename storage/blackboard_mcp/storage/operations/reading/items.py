@@ -398,7 +398,7 @@ def around(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, tup
 def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
     """Returns the protection of those of the items that are protected, by number; for everybody to see."""
     row = yield from get_board(board)
-    held = yield from guard_index.protections(row.no, wanted)
+    held = yield from guard_index.protections(row.no, set(wanted))
     return (yield from shown(row.no, "", held))
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import cast
 
 from blackboard_mcp.protocols.answers import LAST_ACTS, SNAPSHOT_ITEMS, Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event, EventType
-from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Zone, item_id
+from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone, item_id
 
 from ...operation import Rows
 from ..agenda.workload import workload
@@ -22,7 +23,19 @@ from ..items.panels import counted
 from ..leaving import guard_index
 from ..leaving import summaries as summarising
 from ..ledger.ledger import attention_to, get_board, load, standing_of
-from ..ledger.rows import FORGOTTEN, BoardRow, Kinds, Steps, dumps, event_of, instant, kinds_of, numbers, sql
+from ..ledger.rows import (
+    FORGOTTEN,
+    BoardRow,
+    Kinds,
+    Steps,
+    dumps,
+    event_of,
+    instant,
+    kinds_of,
+    numbers,
+    parsed,
+    sql,
+)
 from ..runs.rows import live as live_run
 from .item_states import KeptRows, load_kept, values
 
@@ -46,7 +59,10 @@ _OPEN_WORK = (
     ItemType.ANSWER,
     ItemType.SUMMARY,
 )
+_ASKING = frozenset({ItemType.QUESTION, ItemType.PROBLEM})
 _WORK = frozenset({ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN})
+_STANDING = (Status.ACTIVE, Status.DEBATED)
+"""Statuses of items that `top_of_type` finds."""
 _FORMERS = 20
 _UNFINISHED = json.dumps([*_OPEN_WORK[:-1], ItemType.HYPOTHESIS])
 """Types of unfinished work, and of claims that stand, that a view names even from the archive."""
@@ -68,7 +84,7 @@ def snapshot(
     """
     row = yield from get_board(board)
     no = row.no
-    law = [r[0] for r in (yield sql("law"), (no, agent))]
+    law = yield sql("law"), (no, agent)
     standing = yield from standing_of(no, agent, look)
     known, owing, *_ = standing
     owed = tuple((r[0], Duty(r[1])) for r in owing)
@@ -77,7 +93,7 @@ def snapshot(
     ended = (yield sql("debates_ended"), (no, agent, _ENDED)) if kinds.debates else []
     debates = yield from views.debates(no, [*running, *ended])
     current = len(running)
-    wanted = dict.fromkeys([*law, *(number for number, _ in owed)])
+    wanted = dict.fromkeys([*[number for number, _ in law], *[number for number, _ in owed]])
     for debate in debates[:current]:
         wanted.update(
             dict.fromkeys([debate.root, *debate.critiques, *(answer for _, answer in debate.answers)])
@@ -86,22 +102,26 @@ def snapshot(
     wanted.update(dict.fromkeys(debate.root for debate in debates[current:]))
     asked = yield from summarising.standing(row, MOST_REQUESTS)
     wanted.update(dict.fromkeys(min(request.seen) for request in asked))
-    chosen, stamps = yield from _most_important(no, agent, most)
+    counts = yield sql("status_counts"), (no, agent)
+    chosen, stamps = yield from _most_important(no, agent, most, counts)
     wanted.update(dict.fromkeys(chosen))
-    live, live_tokens, archived, unfinished = yield from _figures(no, agent)
+    live, live_tokens, archived, unfinished = yield from _figures(no, agent, counts)
     wanted.update(dict.fromkeys(unfinished))
     found = yield from load_kept(no, wanted, agent, kept, stamps)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent, kinds)
-    items += yield from _replaced(row, agent, items, kinds)
-    held = yield from guard_index.protections(no, found, most=0, kinds=kinds)
-    asking = [i.number for i in items if i.type in (ItemType.QUESTION, ItemType.PROBLEM)]
+    if kinds.edges:
+        items += yield from _replaced(row, agent, items, kinds)
+    held = yield from guard_index.protections(no, found, most=0, kinds=kinds, law=law)
+    asking = [i.number for i in items if i.type in _ASKING]
     asked_of: dict[int, tuple[str, ...]] = {}
     for number, name in (
         (yield sql("asked_for_answers"), (no, numbers(asking))) if kinds.duties and asking else ()
     ):
         asked_of[number] = (*asked_of.get(number, ()), name)
-    superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
-    replaceable = {*superseded, *(i.number for i in items)}
+    replaceable: set[int] = set()
+    if kinds.edges:
+        replaceable = {e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES}
+        replaceable.update([i.number for i in items])
     last = yield sql("last_acts"), (no, agent, row.seq, LAST_ACTS)
     roles: dict[str, str] = dict((yield sql("roles_of"), (no, dumps([r[0] for r in last]))))
     waiting = yield from attention_to(no, agent, standing)
@@ -112,7 +132,7 @@ def snapshot(
         ended=tuple(d for d in debates[current:] if d.root in found),
         owed=owed,
         protected=held,
-        hidden=sum(live.values()) - sum(item.zone is Zone.WORKING for item in items),
+        hidden=sum(live.values()) - [item.zone for item in items].count(Zone.WORKING),
         attention=waiting,
         summaries=tuple(asked),
         look=known,
@@ -124,7 +144,7 @@ def snapshot(
         types=live,
         asked=asked_of,
         answered=(yield from _sources("answers_to", no, asking if kinds.edges else (), agent)),
-        replaced=(yield from _sources("replaced_by", no, replaceable if kinds.edges else (), agent)),
+        replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
         archived=archived,
         work=(yield from workload(row, agent)),
         run=(yield from live_run(row)),
@@ -133,20 +153,21 @@ def snapshot(
     )
 
 
-def _most_important(no: int, agent: str, most: int) -> Steps[tuple[list[int], Rows]]:
+def _most_important(no: int, agent: str, most: int, counts: Rows) -> Steps[tuple[list[int], Rows]]:
     """Returns numbers of items in working memory: some of each kind of open work, then the most important.
 
-    Also returns the rows of `item_stamps` of the most important items.
+    Also returns the rows of `item_stamps` of the most important items. `counts` are rows of `status_counts`.
     """
     chosen: dict[int, None] = {}
-    for type_ in _OPEN_WORK:
+    there = {type_ for zone, type_, status, *_ in counts if zone == Zone.WORKING and status in _STANDING}
+    for type_ in [one for one in _OPEN_WORK if one in there]:
         rows = yield sql("top_of_type"), (no, agent, str(type_), int(most * _OF_TYPE))
         chosen.update(dict.fromkeys(r[0] for r in rows))
     stamps = yield sql("top"), (no, agent, most)
-    for number, *_ in stamps:
+    for stamp in stamps:
         if len(chosen) >= most:
             break
-        chosen[number] = None
+        chosen[stamp[1]] = None
     return list(chosen), stamps
 
 
@@ -175,7 +196,7 @@ def _sources(name: str, no: int, targets: Collection[int], agent: str) -> Steps[
 
 
 KeptEvents = dict[tuple[int | str, ...], Event]
-"""Events as they were committed, by board and the columns of the statement `news_stamps`.
+"""Events as they were committed, by the columns of the statement `news_stamps`.
 
 Whoever may not see an event is not told its columns, and so does not find it here.
 """
@@ -193,8 +214,8 @@ def _news(no: int, agent: str, look: Look, most: int, kept: KeptEvents) -> Steps
         listed = yield from _events(no, agent, rows[::-1], kept)
     if len(listed) > MOST_NEWS:
         del listed[0]
-    events = tuple(event for event in listed if event.seq not in look.above)
-    left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
+    events = tuple([event for event in listed if event.seq not in look.above] if look.above else listed)
+    left = {int(e.item.partition("-")[2]) for e in events if e.event in _LEFT and e.item is not None}
     authors: dict[str, str] = {}
     gone: set[str] = set()
     if left:
@@ -207,33 +228,37 @@ def _news(no: int, agent: str, look: Look, most: int, kept: KeptEvents) -> Steps
 
 def _events(no: int, agent: str, stamps: Rows, kept: KeptEvents) -> Steps[list[Event]]:
     """Returns the events of rows of `news_stamps`; reads only those that are not kept as they are, and keeps them."""
-    found = {stamp[0]: kept.get((no, *stamp)) for stamp in stamps}
-    if missing := [seq for seq, event in found.items() if event is None]:
-        if len(kept) > _KEPT_EVENTS:
-            kept.clear()
-        loaded = {raw[0]: event_of(raw) for raw in (yield sql("news_at"), (no, numbers(missing), agent))}
-        for stamp in stamps:
-            if (event := loaded.get(stamp[0])) is not None:
-                found[stamp[0]] = kept[no, *stamp] = event
-    return [event for event in found.values() if event is not None]
+    found = list(map(kept.get, stamps))
+    if all(found):
+        return cast(list[Event], found)
+    missing = [stamp[1] for stamp, event in zip(stamps, found, strict=True) if event is None]
+    if len(kept) > _KEPT_EVENTS:
+        kept.clear()
+    loaded = {raw[0]: event_of(raw) for raw in (yield sql("news_at"), (no, numbers(missing), agent))}
+    for place, stamp in enumerate(stamps):
+        if (event := loaded.get(stamp[1])) is not None:
+            found[place] = kept[stamp] = event
+    return [event for event in found if event is not None]
 
 
-def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:
+def _figures(
+    no: int, agent: str, counts: Rows
+) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:
     """Returns figures of a board, as the agent sees it.
 
     These are the items in working memory by type, their tokens, figures of the archive, and the numbers of the newest
-    unfinished items in the archive.
+    unfinished items in the archive. `counts` are rows of `status_counts`.
     """
     live: Counter[ItemType] = Counter()
     gone: Counter[ItemType] = Counter()
     tokens = 0
-    for zone, type_, _status, items, size in (yield sql("status_counts"), (no, agent)):
+    for zone, type_, _status, items, size in counts:
         (live if zone == Zone.WORKING else gone)[ItemType(type_)] += items
         tokens += size if zone == Zone.WORKING else 0
     if not gone:
         return dict(live), tokens, Archived(), []
     newest = yield sql("newest_archived"), (no, agent, _ARCHIVED, _START, _UNFINISHED)
-    used = Counter(tag for tags, *_ in newest for tag in json.loads(tags))
+    used = Counter([tag for tags, *_ in newest if tags != "[]" for tag in parsed(tags)])
     tags = sorted((tag for tag, times in used.items() if times > 1), key=lambda tag: (-used[tag], tag))
     types = tuple(sorted(gone.items(), key=lambda pair: (-pair[1], pair[0])))
     unfinished = [number for _, _, number, open_, _ in newest if open_]

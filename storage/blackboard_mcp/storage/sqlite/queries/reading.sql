@@ -8,7 +8,7 @@ FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND V
 
 -- name: item_stamps
 -- What tells whether a kept row is as it was, of items (a JSON list of numbers) that an agent may see.
-SELECT number, seq, updated_at, tokens
+SELECT board, number, seq, updated_at, tokens
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: beginnings
@@ -76,7 +76,7 @@ WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AN
 -- name: top
 -- The most important items of working memory that an agent may see, newest first among equals, with what tells whether
 -- a kept row is as it was.
-SELECT number, seq, updated_at, tokens FROM item WHERE board = ?1 AND zone = 'working' AND VISIBLE(owner, ?2)
+SELECT board, number, seq, updated_at, tokens FROM item WHERE board = ?1 AND zone = 'working' AND VISIBLE(owner, ?2)
 ORDER BY importance DESC, seq DESC LIMIT ?3;
 
 -- name: own_notes
