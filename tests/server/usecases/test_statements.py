@@ -22,6 +22,7 @@ from blackboard_mcp.server.usecases.runs import Act, Runs
 from blackboard_mcp.server.usecases.transactions import Transactions
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.operations.access.visibility import expanded
+from blackboard_mcp.storage.operations.debates import debates
 from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from patience import PATIENCE
@@ -146,7 +147,7 @@ async def test_a_plain_a_replying_and_a_keyed_post_keep_their_costs(board: Black
     plain = PostFields(text="A note.", type="LOG")
     assert await cost.of(lambda: board.post("alice", None, [plain])) == (0, 1, 8)
     reply = PostFields(text="Port 80.", type="REPLY", edges={"replies_to": ["Q-61"]})
-    assert await cost.of(lambda: board.post("alice", None, [reply])) == (2, 1, 36)
+    assert await cost.of(lambda: board.post("alice", None, [reply])) == (0, 1, 27)
     keyed = PostFields(text="A value.", type="FACT", key="port:http")
     assert await cost.of(lambda: board.post("alice", None, [keyed])) == (0, 1, 8)
     again = keyed.model_copy(update={"text": "Another value."})
@@ -174,7 +175,31 @@ async def test_a_critique_and_an_acknowledgement_keep_their_costs(board: Blackbo
     await board.debate("bob", None, "status", "F-7")
     # A board that was found once is there for good; whether a pass is due is asked afterwards.
     assert await cost.of(lambda: board.debate("bob", None, "acknowledge", "F-7")) == (1, 1, 55)
-    assert await cost.of(lambda: critique(8, "Where from?")) == (2, 1, 59)
+    assert await cost.of(lambda: critique(8, "Where from?")) == (0, 1, 43)
+
+
+async def test_what_happens_in_a_debate_looks_at_no_other_open_debate(
+    board: Blackboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def critique(fact: int) -> str:
+        against = PostFields(text=f"F-{fact}?", type="CRITIQUE", edges={"critiques": [f"F-{fact}"]})
+        return (await board.post("bob", None, [against])).items[0].id
+
+    for fact in range(7, 27):
+        first = await critique(fact)
+    looked_at: list[int] = []
+
+    class Seen(debates.Open):
+        def __init__(self, id_: int, *rest: Any) -> None:
+            looked_at.append(id_)
+            super().__init__(id_, *rest)
+
+    monkeypatch.setattr(debates, "Open", Seen)
+    await critique(26)
+    answer = PostFields(text="In the manual.", type="REPLY", edges={"replies_to": [first]})
+    await board.post("alice", None, [answer])
+    await board.debate("bob", None, "acknowledge", "F-26")
+    assert len(set(looked_at)) == 1
 
 
 async def test_taking_a_task_and_reporting_it_done_keep_their_costs(board: Blackboard, cost: Cost) -> None:

@@ -207,6 +207,12 @@ async def unseen(at: Table, patch: pytest.MonkeyPatch) -> None:
     assert [item for _, item in told.fresh] == [shown.number]
 
 
+async def crossing(at: Table, patch: pytest.MonkeyPatch) -> None:
+    await at.post("eve", "here I am")
+    hide(at, await at.post("alice", "Who?", "QUESTION"))
+    assert (await at.batch("eve", draft("Which?", "QUESTION"))).remarks == ()
+
+
 async def last_acts(at: Table, patch: pytest.MonkeyPatch) -> None:
     await keep(at, "hidden", agent="dora")
     assert [name for name, _ in (await view(at)).here] == ["alice"]
@@ -558,6 +564,7 @@ CHECKS: dict[Check, str] = {
     claims_for_all: "stances successors",
     conditions: "key_stands counted_by_kind counted_one_by_one counted_one_by_one:1 counted_one_by_one:2",
     critiques_before: "critiques_before",
+    crossing: "crossing",
     dead_ends: "findings_fallen findings_fallen_close",
     debates_any: "debates_any",
     debates_ended: "debates_ended",

@@ -75,7 +75,6 @@ from ..text.tokens import Tokenizers
 from ..views import View, render_view
 from .activity import Activity
 from .conflicts import with_texts
-from .crossing_posts import with_crossing
 from .following import Following
 from .kept_views import KeptViews, asked_for
 from .last_seen import Looks, ShownRules
@@ -302,8 +301,7 @@ class Blackboard:
         if agent != SYSTEM:
             self.activity.seen(name, agent)
         posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
-        new = [place for place, fields in enumerate(posts) if fields.id is None]
-        posted = readable(await with_crossing(self.store, name, agent, posted, new))
+        posted = readable(posted)
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)

@@ -55,9 +55,9 @@ class Open:
     opened_by: str
 
 
-def _open_debates(no: int) -> Steps[list[Open]]:
-    """Returns all open debates of a board, oldest first."""
-    rows = yield sql("debates_open"), (no,)
+def _open_debates(no: int, item: int, ids: Collection[int] = ()) -> Steps[list[Open]]:
+    """Returns the open debates in which an item is root or critique (0 for none), and those of `ids`, oldest first."""
+    rows = yield sql("debates_about"), (no, item, numbers(ids))
     if not rows:
         return []
     critiques: dict[int, list[int]] = {}
@@ -66,19 +66,18 @@ def _open_debates(no: int) -> Steps[list[Open]]:
     ):
         critiques.setdefault(debate, []).append(critique)
     roots = yield from load_any(no, [row[1] for row in rows])
-    return [Open(row[0], roots[row[1]], critiques.get(row[0], []), bool(row[4]), row[3]) for row in rows]
+    return [Open(id_, roots[root], critiques.get(id_, []), bool(told), by) for id_, root, by, told in rows]
 
 
 def open_debates(no: int, ids: Collection[int]) -> Steps[list[Open]]:
     """Returns those of the debates that are open, oldest first."""
-    return [d for d in (yield from _open_debates(no)) if d.id in ids] if ids else []
+    return (yield from _open_debates(no, 0, ids)) if ids else []
 
 
 def _debates_about(no: int, item: ItemRow) -> Steps[list[Open]]:
     """Returns the open debates about an item: first the one on the item, then those in which it is a critique."""
-    listed = yield from _open_debates(no)
-    argued = [d for d in listed if item.number in d.critiques and d.root.number != item.number]
-    return [d for d in listed if d.root.number == item.number] + argued
+    listed = yield from _open_debates(no, item.number)
+    return sorted(listed, key=lambda debate: debate.root.number != item.number)
 
 
 def debate_about(no: int, item: ItemRow) -> Steps[Open | None]:
@@ -175,10 +174,10 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
             told=target.author == debate.root.author,
         )
         yield from moved(ledger, debate.id)
-    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    for row in rows:  # with a new critique, an agent has answered the request to confirm a decision
-        if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
-            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
+        rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+        for row in rows:  # with a new critique, an agent has answered the request to confirm a decision
+            if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
+                yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     yield from guard_index.hold(ledger.no, debate.id, [item.number])
     answers = target.author

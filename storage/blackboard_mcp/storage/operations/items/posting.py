@@ -46,7 +46,18 @@ from ..ledger.rows import ItemRow, Steps, dumps, instant, kept, sql
 from ..messages import request_rows
 from ..reading.item_states import values
 from ..reading.items import at_version
-from . import additions, claims, conversations, deletion, duplicates, panels, questions, retraction, statuses
+from . import (
+    additions,
+    claims,
+    conversations,
+    crossing,
+    deletion,
+    duplicates,
+    panels,
+    questions,
+    retraction,
+    statuses,
+)
 from . import edges as linking
 from . import endorsements as endorsing
 from . import trust as trusting
@@ -115,13 +126,14 @@ def post(
         yield from idempotency.remember(ledger.board, agent, once, answer, write.now)
     remarks = yield from duplicates.remarks(ledger, items, written.endorsed, written.same)
     own_since = None if ledger.others else ledger.before
+    attention = yield from attention_after(ledger, look, own_since=own_since)
     return Posted(
         tuple(items),
         ledger.board.seq,
         ledger.board.value(),
-        (yield from attention_after(ledger, look, own_since=own_since)),
+        attention,
         endorsed=tuple(written.endorsed),
-        remarks=remarks,
+        remarks=(*remarks, *(yield from crossing.remarks(ledger, items, attention, remarks))),
     )
 
 

@@ -24,6 +24,14 @@ WHERE board = ?1 AND id = ?2;
 SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, gave_way_to, confirmed_by
 FROM debate INDEXED BY debate_open WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
 
+-- name: debates_about
+-- Open debates whose root or one of whose critiques is an item, and those of a JSON list (?3), oldest first.
+SELECT id, root, opened_by, explicit FROM debate WHERE board = ?1 AND state = 'OPEN' AND id IN (
+    SELECT CAST(value AS INTEGER) FROM json_each(?3)
+    UNION SELECT id FROM debate INDEXED BY debate_root WHERE board = ?1 AND root = ?2
+    UNION SELECT debate FROM debate_critique INDEXED BY debate_critique_item WHERE board = ?1 AND critique = ?2)
+ORDER BY id;
+
 -- name: debates_on
 -- Debates whose root is one of some items (a JSON list), oldest first.
 SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, gave_way_to, confirmed_by

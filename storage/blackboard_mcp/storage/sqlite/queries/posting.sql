@@ -98,3 +98,16 @@ SELECT owner, of_owner, of_all FROM (
            coalesce((SELECT b.bytes FROM stored b WHERE b.board = ?1 AND b.agent = ''), 0) AS of_all
     FROM own)
 WHERE ?3 > 0 AND of_owner > ?3 OR ?4 > 0 AND of_all > ?4;
+
+-- name: crossing
+-- Items without a key, with one of some statuses (?4), that began with one of some events (sequences, ?3), which an agent may
+-- see, and whose type is one of ?5 or that reply to or criticise one of ?6; the newest first. ?3 to ?6 are JSON lists.
+SELECT i.number FROM json_each(?3) w
+CROSS JOIN event e ON e.board = ?1 AND e.seq = w.value
+CROSS JOIN item i ON i.board = ?1 AND i.number = e.item
+WHERE e.event = 'item.posted' AND e.key IS NULL AND i.key IS NULL AND VISIBLE(i.owner, ?2)
+  AND i.status IN (SELECT value FROM json_each(?4))
+  AND (e.type IN (SELECT value FROM json_each(?5))
+       OR EXISTS (SELECT 1 FROM edge x WHERE x.board = ?1 AND x.source = i.number
+                  AND x.kind IN ('replies_to', 'critiques') AND x.target IN (SELECT value FROM json_each(?6))))
+ORDER BY i.number DESC LIMIT ?7;

@@ -15,8 +15,8 @@ from ..harness import Table, draft
 async def remarks(
     at: Table, agent: str, text: str, type: str = "FACT", **said: Any
 ) -> list[tuple[RemarkKind, list[int]]]:
-    """Posts an item, and returns the remarks on it as pairs of kind and item numbers."""
-    posted = await at.batch(agent, draft(text, type, **said))
+    """Posts an item by an agent that was shown all, and returns the remarks as pairs of kind and item numbers."""
+    posted = await at.batch(agent, draft(text, type, **said), look=1 << 62)
     return [(remark.kind, [item.number for item in remark.about]) for remark in posted.remarks]
 
 

@@ -90,7 +90,8 @@ class QuestionTests:
         assert [(r.kind, r.fields) for r in posted.remarks] == [(RemarkKind.ASKS, ("bob", "carol"))]
         question = posted.items[0]
         for agent, waits in (("bob", ("carol",)), ("carol", ())):
-            told = (await at.batch(agent, draft(f"{agent}: 5432", "ANSWER", replies_to=question))).remarks
+            answer = draft(f"{agent}: 5432", "ANSWER", replies_to=question)
+            told = (await at.batch(agent, answer, look=await at.seq())).remarks
             assert [(r.kind, r.fields, r.about[0].id) for r in told] == [
                 (RemarkKind.ANSWERS, waits, question.id)
             ]

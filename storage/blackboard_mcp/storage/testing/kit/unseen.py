@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blackboard_mcp.protocols.agreements import Ask
-from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Log, Look
-from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Log, Look, Once
+from blackboard_mcp.protocols.items import Draft, ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.store import BoardStore
 
 from ..harness import HandClock, Table, draft
@@ -29,6 +30,16 @@ async def unseen(at: Table, agent: str, look: int = 0) -> list[int]:
 async def shown(at: Table, agent: str, look: Look) -> None:
     """Records what the agent was shown."""
     await at.store.record_activity(at.board, {}, {}, {agent: look})
+
+
+async def crossed(at: Table, *drafts: Draft, look: int) -> list[tuple[int, list[int], int]]:
+    """Bob posts; returns what he is told of unseen posts: place in his call, numbers, and how many are not named."""
+    posted = await at.batch("bob", *drafts, look=look)
+    return [
+        (remark.place, [item.number for item in remark.about], remark.more)
+        for remark in posted.remarks
+        if remark.kind is RemarkKind.UNSEEN
+    ]
 
 
 class UnseenTests:
@@ -226,3 +237,52 @@ class UnseenTests:
         await at.withdraw("bob", critique)
         told = await at.store.awaited(at.board, "dave", 8)
         assert {(agent, owed.id) for agent, owed in told} == {("bob", plan.id), ("carol", plan.id)}
+
+    async def test_a_post_is_told_what_others_wrote_on_its_subject_that_its_author_was_not_shown(
+        self, at: Table
+    ) -> None:
+        shown_before = await at.post("alice", "seen", "HYPOTHESIS")
+        look = shown_before.seq
+        guess = await at.post("alice", "it was the pool", "HYPOTHESIS")
+        await at.post("alice", "a fact")
+        await at.post("alice", "a guess in an entry", "HYPOTHESIS", key="guess:1")
+        given_up = await at.post("alice", "it was the rain", "HYPOTHESIS")
+        await at.change("alice", given_up, status="WITHDRAWN")
+        await at.post("alice", "a guess of hers alone", "HYPOTHESIS", private=True)
+        await at.post("bob", "his own", "HYPOTHESIS")
+        assert await crossed(at, draft("it was the disk", "HYPOTHESIS"), look=look) == [
+            (0, [guess.number], 0)
+        ]
+        for other in (draft("another fact"), draft("also kept", "HYPOTHESIS", key="guess:2")):
+            assert await crossed(at, other, look=look) == []
+        assert await crossed(at, draft("nobody slept", "HYPOTHESIS"), look=await at.seq()) == []
+
+    async def test_who_replies_is_told_of_other_replies_and_critiques_of_the_same_alone(
+        self, at: Table
+    ) -> None:
+        one, other = await at.post("alice", "one"), await at.post("alice", "other")
+        look = await at.seq()
+        reply = await at.post("carol", "so it is", "REPLY", replies_to=one)
+        critique = await at.post("carol", "no", "CRITIQUE", critiques=one)
+        await at.post("carol", "that too", "REPLY", replies_to=other)
+        await at.post("carol", "for it", supports=one)
+        said = (draft("I think so", "REPLY", replies_to=one), draft("elsewhere", "FACT", supports=other))
+        assert await crossed(at, *said, look=look) == [(0, [reply.number, critique.number], 0)]
+
+    async def test_the_newest_three_are_named_and_once_in_a_call(self, at: Table) -> None:
+        look = (await at.post("alice", "a")).seq
+        asked = [(await at.post("alice", f"question {n}", "QUESTION")).number for n in range(5)]
+        plan = (await at.post("alice", "a plan", "PLAN")).number
+        drafts = [
+            draft("a fact"),
+            draft("which?", "QUESTION"),
+            draft("who?", "QUESTION"),
+            draft("mine", "PLAN"),
+        ]
+        assert await crossed(at, *drafts, look=look) == [(1, asked[-3:], 2), (3, [plan], 0)]
+        once = Once("try", "digest")
+        for repeated in (False, True):
+            posted = await at.batch("bob", draft("when?", "QUESTION"), once=once, look=look)
+            kinds = [remark.kind for remark in posted.remarks]
+            assert posted.repeated is repeated
+            assert (RemarkKind.UNSEEN in kinds) is not repeated
