@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -40,10 +41,11 @@ PATIENCE = 7_200
 """Seconds that a test may take at night, when it goes far."""
 
 if sys.flags.dont_write_bytecode:  # each of hundreds of processes would compile the whole product again
-    COMPILED = tempfile.TemporaryDirectory(prefix="blackboard-bytecode-")
+    COMPILED = HERE.parent / ".pytest_cache" / "bytecode"  # for the next run, too
+    shutil.rmtree(COMPILED.joinpath(*Path(tempfile.gettempdir()).parts[1:]), ignore_errors=True)
     sys.dont_write_bytecode = False
     del os.environ["PYTHONDONTWRITEBYTECODE"]
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(COMPILED)
 template.install()
 warmed.install()
 load_profile()
