@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -41,11 +40,10 @@ PATIENCE = 7_200
 """Seconds that a test may take at night, when it goes far."""
 
 if sys.flags.dont_write_bytecode:  # each of hundreds of processes would compile the whole product again
-    COMPILED = HERE.parent / ".pytest_cache" / "bytecode"  # for the next run, too
-    shutil.rmtree(COMPILED.joinpath(*Path(tempfile.gettempdir()).parts[1:]), ignore_errors=True)
+    COMPILED = tempfile.TemporaryDirectory(prefix="blackboard-bytecode-")
     sys.dont_write_bytecode = False
     del os.environ["PYTHONDONTWRITEBYTECODE"]
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(COMPILED)
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
 template.install()
 warmed.install()
 load_profile()

@@ -143,7 +143,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
         ):
             given(self, *args, **more)
             return
-        told |= {"env": settings, "cwd": folder, "session": bool(asked["start_new_session"])}
+        told |= {"env": settings, "cwd": folder, "session": bool(asked["start_new_session"]), "words": words}
         told["umask"] = asked["umask"]
         ends = [asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
         streams = [end if end != -1 else n for n, end in enumerate((ends[0], ends[3], ends[5]))]
@@ -237,7 +237,7 @@ def become(told: dict[str, Any]) -> None:
     os.chdir(told["cwd"])
     os.environ.clear()
     os.environ.update(told["env"])
-    sys.argv = told["argv"]
+    sys.argv, sys.orig_argv = told["argv"], told["words"]
     named = os.environ.get("PYTHONPATH", "")
     sys.path[:1] = [
         told["path"],

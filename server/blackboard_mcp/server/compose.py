@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .http.auth.jwt_verifier import JwtVerifier
     from .http.auth.resource_metadata import ProtectedResource
     from .http.auth.stored import StoredTokens
+    from .limits.shared_rates import Peers
     from .mcp.callers import ConnectionInfo, Identify
     from .mcp.server import BoardServer
     from .pruning.summaries.endpoint import ChatEndpoint
@@ -114,26 +115,32 @@ async def installation(
     clock: Clock | None = None,
     background: bool = True,
     memory: bool = False,
+    peers: Peers | None = None,
 ) -> AsyncIterator[Installation]:
     """Opens a data folder, and closes everything in order when the context is left.
 
     `background` runs expiry, unfinished pruning passes, retention and the record of use. With `memory` the
     boards live in memory, and the archive's index in a temporary folder. `eager_index` starts indexing at
-    once instead of with the first search.
+    once instead of with the first search. `peers` are other processes of this server, which share its rates.
     """
     if memory:
         with TemporaryDirectory(prefix="blackboard-", ignore_cleanup_errors=True) as folder:
             passing = replace(settings, data=Path(folder))
-            async with _opened(passing, eager_index, clock, background, memory) as opened:
+            async with _opened(passing, eager_index, clock, background, memory, peers) as opened:
                 yield opened
     else:
-        async with _opened(settings, eager_index, clock, background, memory) as opened:
+        async with _opened(settings, eager_index, clock, background, memory, peers) as opened:
             yield opened
 
 
 @asynccontextmanager
 async def _opened(
-    settings: Settings, eager_index: bool, clock: Clock | None, background: bool, memory: bool
+    settings: Settings,
+    eager_index: bool,
+    clock: Clock | None,
+    background: bool,
+    memory: bool,
+    peers: Peers | None,
 ) -> AsyncIterator[Installation]:
     time = clock or SystemClock()
     policies = Policies(settings.policy)
@@ -199,9 +206,11 @@ async def _opened(
             work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("below", below.run())]
             work.append(("episodes", _episodes(blackboard)))
             if settings.on_postgres and not memory:
+                peers = cast(Any, opened).engine
+            if peers is not None:
                 from .limits.shared_rates import share
 
-                work.append(("rates", share(lambda: blackboard.quotas, cast(Any, opened).engine)))
+                work.append(("rates", share(lambda: blackboard.quotas, peers)))
             if settings.retention is not None:
                 from .usecases.retention import Keeper
 

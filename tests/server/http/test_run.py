@@ -358,7 +358,7 @@ def test_loopback_is_recognised() -> None:
 
 
 def test_connections_hold_back_no_part_of_an_answer() -> None:
-    with run._bind("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with run.listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         taken, _ = listener.accept()
         with taken:
             assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -11,7 +11,7 @@ import boards
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.limits.concurrency import Counted
-from blackboard_mcp.server.limits.limits import Limits, limits_of
+from blackboard_mcp.server.limits.limits import Limits, limits_of, part_of
 from blackboard_mcp.server.mcp import tools
 from blackboard_mcp.server.settings.server import load
 from patience import PATIENCE
@@ -29,6 +29,17 @@ def test_each_limit_is_changed_alone_and_the_environment_comes_over_the_file(tmp
     environment = {"BLACKBOARD_LIMITS": '{"calls": 8, "head_seconds": 1}'}
     limits = load({}, environment, tmp_path / "c.toml").limits
     assert limits == Limits(headers=20, calls=8, head_seconds=1.0)
+
+
+def test_workers_share_what_is_bounded_in_all_and_each_takes_the_largest_body() -> None:
+    given = Limits(connections=7, calls=64, calls_per_principal=5, bodies_bytes=9 << 20)
+    part = part_of(given, 4)
+    assert (part.connections, part.calls, part.calls_per_principal) == (2, 16, 5)
+    assert part.bodies_bytes == given.body_bytes
+    assert part_of(given, 2).bodies_bytes == given.bodies_bytes // 2
+    small = Limits(bodies_bytes=1_024)
+    assert part_of(small, 2).bodies_bytes == 1_024, "a bound below the largest body stays"
+    assert part_of(given, 1) == given
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Limits)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "transport": ("http", '"http"', "http"),
         "host": ("::1", '"::1"', "::1"),
         "port": ("0", "0", 0),
+        "workers": ("64", "64", 64),
         "data": ("/x/y", '"/x/y"', Path("/x/y")),
         "store": ("m.n:C", '"m.n:C"', "m.n:C"),
         "archive": ("m:C.D", '"m:C.D"', "m:C.D"),
@@ -132,6 +134,8 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         assert getattr(load({}, {f"BLACKBOARD_{name.upper()}": text}), name) == value
         assert getattr(load({}, {}, written(tmp_path, f"{name} = {toml}")), name) == value
         assert getattr(load({name: text}, {}), name) == value
+        one = load({name: text}, {})
+        assert pickle.loads(pickle.dumps(one)) == one, "workers get their settings so"
 
 
 @pytest.mark.parametrize("said", ["all", "core,all", "all,admin"])
@@ -165,6 +169,9 @@ def test_sets_of_tools_hold_the_core_and_each_once() -> None:
         ("port", True, "whole number"),
         ("port", -1, "from 0 to 65,535"),
         ("port", "65536", "from 0 to 65,535"),
+        ("workers", 0, "from 1 to 64"),
+        ("workers", "65", "from 1 to 64"),
+        ("workers", "many", "whole number"),
         ("target_tokens", 199, "from 200 to 10,000,000"),
         ("tools", "core,plans", "'plans'"),
         ("tools", ["all", "x"], "'x'"),

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..background import alongside
 from ..mcp.models import import_sdk
-from ..settings.server import Settings
+from ..settings.server import WORKER_VARIABLE, Settings
 from .log_lines import log_to_stderr
 from .options import settings_of
+
+if TYPE_CHECKING:
+    from ..http.channel import Worker
 
 logger = logging.getLogger(__name__)
 _STOP_SECONDS = 3.0
@@ -29,6 +33,11 @@ _STOP_SECONDS = 3.0
 @click.option("--transport", type=click.Choice(["stdio", "http"]), help="stdio when none is named.")
 @click.option("--host", help="Address to listen on (default 127.0.0.1).")
 @click.option("--port", type=int, help="Port to listen on (default 8420; 0 takes a free one).")
+@click.option(
+    "--workers",
+    type=int,
+    help="Over HTTP: processes that answer requests, say one for each core (default 1).",
+)
 @click.option("--data", type=click.Path(path_type=Path), help="Folder that everything is kept in.")
 @click.option(
     "--store",
@@ -178,15 +187,24 @@ def serve(config: Path | None, **given: Any) -> None:
 
     Every option can be set as BLACKBOARD_… in the environment or in a TOML file; the command line wins.
     """
-    settings = settings_of(config, **given)
+    worker = None
+    if WORKER_VARIABLE in os.environ:
+        from ..http.channel import Worker
+
+        worker = Worker.joined()
+    settings = settings_of(config, **given) if worker is None else worker.settings
     log_to_stderr(settings.log_level)
+    if settings.workers > 1 and worker is None:
+        from ..http.workers import supervise
+
+        raise SystemExit(asyncio.run(supervise(settings)))
     _tune()
     import_sdk(http=settings.transport == "http")
     if settings.transport == "http":
         from ..http.run import new_event_loop
 
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(serve_http(settings))
+            runner.run(serve_http(settings, worker))
     else:
         try:
             asyncio.run(serve_stdio(settings))
@@ -259,8 +277,8 @@ async def _until_told(serving: asyncio.Task[None]) -> None:
         logger.warning("ended while calls were under way: %r", error)
 
 
-async def serve_http(settings: Settings) -> None:
-    """Serves until SIGINT or SIGTERM.
+async def serve_http(settings: Settings, worker: Worker | None = None) -> None:
+    """Serves until SIGINT or SIGTERM, alone or as one of several workers.
 
     Raises:
         InvalidInput: the settings are not safe for the address, or it cannot be bound.
@@ -275,7 +293,7 @@ async def serve_http(settings: Settings) -> None:
 
     tls = tls_of(settings.tls_cert, settings.tls_key)
     proxies = networks_of(settings.behind_proxy)
-    async with compose.installation(settings, eager_index=True) as opened:
+    async with compose.installation(settings, eager_index=True, peers=worker) as opened:
         open_to_all = await compose.open_to_all(opened)
         if not open_to_all and not settings.allow_open_folder:
             check_folder(settings.folder)
@@ -295,7 +313,7 @@ async def serve_http(settings: Settings) -> None:
 
         def ready(url: str) -> None:
             _started()
-            if open_to_all:
+            if open_to_all and (worker is None or worker.number == 1):
                 logger.warning(
                     "there are no access tokens: whoever reaches %s can be any agent; `blackboard-mcp token create` "
                     "makes one, and from then on every request needs one",
@@ -318,4 +336,5 @@ async def serve_http(settings: Settings) -> None:
             on_ready=ready,
             tls=tls,
             proxies=proxies,
+            worker=worker,
         )

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import h11
@@ -41,17 +41,20 @@ _REASONS: Final = {
 }
 
 
-def bounded_protocol(server: BoardServer, proxies: Sequence[Network] = ()) -> type[BoundedProtocol]:
+def bounded_protocol(
+    server: BoardServer, proxies: Sequence[Network] = (), ended: Callable[[], None] | None = None
+) -> type[BoundedProtocol]:
     """Returns the class of one server's connections, with that server's limits.
 
     Connections from `proxies` count against the bound of all connections, but not against the bound of one
-    address.
+    address. `ended` is called at the end of each connection.
     """
 
     class Bounded(BoundedProtocol):
         board = server
         trusted = tuple(proxies)
         counted = Counted(server.limits.connections, server.limits.connections_per_peer)
+        at_end = () if ended is None else (ended,)
         parting: ClassVar[set[BoundedProtocol]] = set()
 
     return Bounded
@@ -104,6 +107,7 @@ class BoundedProtocol(H11Protocol):
     counted: ClassVar[Counted]
     trusted: ClassVar[tuple[Network, ...]]
     parting: ClassVar[set[BoundedProtocol]]
+    at_end: ClassVar[Sequence[Callable[[], None]]]
 
     _peer: str | None = None
     _head_timer: asyncio.TimerHandle | None = None
@@ -240,6 +244,8 @@ class BoundedProtocol(H11Protocol):
             self.counted.leave(self._peer)
             self._peer = None
         super().connection_lost(exc)
+        for call in self.at_end:
+            call()
 
     def shutdown(self) -> None:
         if not self._refused:  # a refused one ends by itself, and h11 may be in the midst of its request

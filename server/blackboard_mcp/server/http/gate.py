@@ -64,7 +64,7 @@ class Gate:
             # The server stops and has waited for its calls as long as it waits.
             if told.begun:
                 raise
-            await _STOPPED(scope, told)
+            await STOPPED(scope, told)
 
     def _refusal(self, scope: Scope) -> ErrorAnswer | None:
         if scope["path"].endswith("\n"):
@@ -148,7 +148,7 @@ class ErrorAnswer:
             await send({"type": "http.response.body", "body": b""})
 
 
-_STOPPED: Final = ErrorAnswer(
+STOPPED: Final = ErrorAnswer(
     503,
     "stopping",
     "the server stopped while this was under way, and does not know whether it was done; when it is back, look, or "
@@ -156,6 +156,7 @@ _STOPPED: Final = ErrorAnswer(
     headers={"Retry-After": "5"},
     retry_after_seconds=5.0,
 )
+"""The answer to a call that a stop cut off."""
 
 
 def head_too_large(most: int) -> ErrorAnswer:

@@ -12,9 +12,8 @@ import contextlib
 import logging
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -25,10 +24,12 @@ from blackboard_mcp.server.access.identity import is_loopback
 from blackboard_mcp.server.http import renewal
 from blackboard_mcp.server.http.application import build_application
 from blackboard_mcp.server.http.connections import bounded_protocol
+from blackboard_mcp.server.http.listening import base_url, listen, say_ready, url_host
 from blackboard_mcp.server.http.proxies import BehindProxies
 from starlette.routing import BaseRoute
 
 if TYPE_CHECKING:
+    from blackboard_mcp.server.http.channel import Worker
     from blackboard_mcp.server.http.exposure import Network, Tls
     from blackboard_mcp.server.mcp.server import BoardServer
 
@@ -51,13 +52,15 @@ async def serve_http(
     stop: asyncio.Event | None = None,
     tls: Tls | None = None,
     proxies: Sequence[Network] = (),
+    worker: Worker | None = None,
 ) -> None:
     """Serves until SIGINT, SIGTERM or `stop`; then ends streams, finishes calls, and returns within 6 s.
 
     Port 0 picks a free port. `on_ready` gets the base URL with the real port once requests are answered.
     `allowed_hosts` (exact `Host` values) are added to the names of a loopback address and are needed for
     every other address; their origins are allowed too. The client addresses that `proxies` report are
-    trusted; on an address that is not loopback, without `tls`, only proxies are answered.
+    trusted; on an address that is not loopback, without `tls`, only proxies are answered. A `worker` takes
+    connections from its parent, which listens on `port` and says when all workers answer.
 
     Raises:
         InvalidInput: the address cannot be bound, or is not loopback and no host is allowed.
@@ -67,12 +70,12 @@ async def serve_http(
             f"serving on {host} needs the host names clients use, exactly as in their URL "
             "(for example --allowed-hosts board.example.com:8420)"
         )
-    listener = _bind(host, port)
+    listeners = [listen(host, port)] if worker is None else []
     try:
-        real_port: int = listener.getsockname()[1]
+        real_port: int = listeners[0].getsockname()[1] if listeners else port
         scheme = "http" if tls is None else "https"
         hosts, origins = _allowed(host, real_port, scheme, allowed_hosts, allowed_origins)
-        url = f"{scheme}://{_url_host(host)}:{real_port}"
+        url = base_url(host, real_port, tls=tls is not None)
         app: Any = build_application(
             server,
             allowed_hosts=hosts,
@@ -82,11 +85,15 @@ async def serve_http(
         )
         if proxies:
             app = BehindProxies(app, proxies, only=tls is None and not is_loopback(host))
+        if worker is not None and not worker.keeps_sessions:
+            from blackboard_mcp.server.http.passing import SessionsElsewhere
+
+            app = SessionsElsewhere(app, opens_session=server.opens_session, pass_on=worker.pass_on)
         config = uvicorn.Config(
             app,
             ssl_certfile=None if tls is None else tls.cert,
             ssl_keyfile=None if tls is None else tls.key,
-            http=bounded_protocol(server, proxies),
+            http=bounded_protocol(server, proxies, ended=None if worker is None else worker.ended),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -99,22 +106,21 @@ async def serve_http(
         )
 
         def ready() -> None:
-            # A log on a full disk must not end the server.
-            with contextlib.suppress(OSError):
-                # In one write: print takes two, and a line of the log may come between them.
-                sys.stderr.write(f"blackboard-mcp serves {url}/mcp\n")
+            if worker is None:
+                say_ready(url)
             if on_ready is not None:
                 on_ready(url)
 
-        runner = _Runner(config, server, ready, tls)
+        runner = _Runner(config, server, ready, tls, worker)
         waiter = asyncio.create_task(runner.stop_on(stop)) if stop is not None else None
         try:
-            await runner.serve(sockets=[listener])
+            await runner.serve(sockets=listeners)
         finally:
             if waiter is not None:
                 waiter.cancel()
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -126,23 +132,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _url_host(host: str) -> str:
-    bare = host.strip("[]")
-    return f"[{bare}]" if ":" in bare else bare
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    bare = "127.0.0.1" if host == "localhost" else host.strip("[]")
-    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
-    try:
-        listener = socket.create_server((bare, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as exc:
-        raise InvalidInput(f"cannot serve on {host} port {port}: {exc}; choose another with --port") from exc
-    # Connections inherit this option. Without it asyncio's own loop delays the second part of an answer by 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
 def _allowed(
     host: str, port: int, scheme: str, hosts: Collection[str], origins: Collection[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
@@ -150,7 +139,7 @@ def _allowed(
     all_hosts = set(hosts)
     all_origins = set(origins)
     if is_loopback(host):
-        for name in {*_LOOPBACK_NAMES, _url_host(host)}:
+        for name in {*_LOOPBACK_NAMES, url_host(host)}:
             all_hosts.add(f"{name}:{port}")
             if port == 80:
                 all_hosts.add(name)
@@ -162,12 +151,18 @@ def _allowed(
 
 class _Runner(uvicorn.Server):
     def __init__(
-        self, config: uvicorn.Config, board: BoardServer, ready: Callable[[], None], tls: Tls | None
+        self,
+        config: uvicorn.Config,
+        board: BoardServer,
+        ready: Callable[[], None],
+        tls: Tls | None,
+        worker: Worker | None,
     ) -> None:
         super().__init__(config)
         self._board = board
         self._ready = ready
         self._tls = tls
+        self._worker = worker
         self._renewing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -201,9 +196,38 @@ class _Runner(uvicorn.Server):
         ]
         self.started = True
         self._ready()
+        if (worker := self._worker) is not None:
+            from blackboard_mcp.server.http.passing import answer_passed
+
+            async def connect(connection: socket.socket) -> None:
+                try:
+                    await loop.connect_accepted_socket(protocol, connection, ssl=config.ssl, **bounds)
+                except OSError:  # no handshake, or a client that is gone: nobody else counts it as ended
+                    worker.ended()
+
+            def connected(connection: socket.socket) -> None:
+                self._in_background(connect(connection))
+
+            def asked(request: socket.socket) -> None:
+                self._in_background(answer_passed(request, config.loaded_app, self.lifespan.state))
+
+            worker.begin(connected=connected, asked=asked, gone=self._alone)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begins work that a stop waits for, as it does for requests."""
+        tasks = self.server_state.tasks
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def _alone(self) -> None:
+        logger.error("the parent process is gone: this worker stops")
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends the notification streams, then stops as uvicorn does."""
+        if self._worker is not None:
+            self._worker.leave()
         if self._renewing is not None:
             self._renewing.cancel()
         await self._board.close_streams()

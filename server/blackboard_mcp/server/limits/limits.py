@@ -97,6 +97,22 @@ class Limits:
     groups_per_agent: int = _bound(20, 1, 50, "consumer groups that an agent made on a board")
 
 
+_SHARED: Final = ("connections", "failures_per_minute", "calls", "waits", "streams", "event_streams")
+
+
+def part_of(limits: Limits, workers: int) -> Limits:
+    """Returns the limits of one of so many processes among which connections are spread evenly.
+
+    What is bounded in all is divided among them; what is bounded for one principal or one address is not, because
+    its connections may all be with one process.
+    """
+    if workers == 1:
+        return limits
+    parts = {name: -(-getattr(limits, name) // workers) for name in _SHARED}
+    bodies = max(limits.body_bytes, limits.bodies_bytes // workers)
+    return replace(limits, **parts, bodies_bytes=min(bodies, limits.bodies_bytes))
+
+
 def limits_of(given: Any, where: str, base: Limits | None = None) -> Limits:
     """Returns `base`, or the defaults, with the values of `given` in place of its own.
 

@@ -1,8 +1,8 @@
 """Rates of writing, in items and in bytes: a token bucket for each principal and one for each board.
 
 A board's bucket is shared fairly: only principals that lately wrote no more than the average may use its last
-half. So a principal that floods a board leaves room for the rest. Counts are per process; several servers of the same
-boards tell each other what was taken (`shared_rates.py`).
+half. So a principal that floods a board leaves room for the rest. Counts are per process; workers, and
+several servers on one PostgreSQL, tell each other what was taken (`shared_rates.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Rates over several servers: each tells the others what it let its callers take.
 
 A server learns of it within half a second or so. What several let through meanwhile is paid back afterwards: a burst
-can be as many times as large as there are servers, and the rate in the long run is that of one. What the database does
-not pass on, such as behind a pooler without a direct address, counts in one server alone.
+can be as many times as large as there are servers, and the rate in the long run is that of one. Servers tell each other
+through their PostgreSQL, and workers of one server through their parent. What is not passed on, such as behind a
+pooler without a direct address, counts in one server alone.
 """
 
 from __future__ import annotations

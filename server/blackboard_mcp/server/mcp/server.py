@@ -386,9 +386,14 @@ class BoardServer:
             run=run,
             end=end,
             is_live=lambda session_id: session_id in manager._server_instances,
-            opened_by=lambda version: version is None or version in HANDSHAKE_PROTOCOL_VERSIONS,
+            opened_by=self.opens_session,
             gone_key=GONE_SCOPE_KEY,
         )
+
+    @staticmethod
+    def opens_session(version: str | None) -> bool:
+        """Tells whether a request over HTTP of this protocol version, without a session, opens one."""
+        return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 
     def _called(self, headers: Iterable[tuple[bytes, bytes]]) -> ServedTool | None:
         """Returns the tool that the headers name for a call of the modern generation, whose client takes streams.

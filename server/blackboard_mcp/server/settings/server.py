@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -32,6 +33,8 @@ from .boards import check_settings
 from .oauth import OAuthSettings, oauth_settings
 
 PREFIX = "BLACKBOARD_"
+WORKER_VARIABLE = "_" + PREFIX + "CHANNEL"
+"""The variable with a worker's end of the channel to its parent. It is no setting."""
 TOOL_SETS = ("core", "run", "plan", "memory", "workspace", "messages", "admin")
 """Sets of tools there are."""
 PATTERNS, MODEL = "patterns", "model"
@@ -45,6 +48,7 @@ class Settings:
     transport: str = "stdio"
     host: str = "127.0.0.1"
     port: int = 8420
+    workers: int = 1
     data: Path | None = None
     store: str | None = None
     archive: str | None = None
@@ -167,6 +171,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _TOOL_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,32}")
 _RANGES: dict[str, tuple[int, int]] = {
     "port": (0, 65_535),
+    "workers": (1, 64),
     "target_tokens": (200, 10_000_000),
     "summary_timeout_seconds": (1, 300),
     "index_every_seconds": (1, 600),
@@ -354,6 +359,32 @@ def _location(value: str, where: str) -> str:
             "environment."
         )
     return found
+
+
+def check_workers(settings: Settings) -> None:
+    """Refuses several workers where they could not serve the same boards to the same clients.
+
+    Raises:
+        InvalidInput: it says why.
+    """
+    if settings.workers == 1:
+        return
+    if settings.transport != "http":
+        raise InvalidInput(
+            f"workers is {settings.workers}, and transport is stdio: one client speaks to one process there. Serve "
+            "with --transport http, or leave workers out."
+        )
+    if settings.store is not None and not settings.on_postgres:
+        raise InvalidInput(
+            f"workers is {settings.workers}, and store is {settings.store_shown}: each worker would open a store of "
+            "its own, and nothing says that several can share its boards. Boards in the built-in file or in "
+            "PostgreSQL can; or leave workers out."
+        )
+    if not hasattr(socket, "send_fds"):
+        raise InvalidInput(
+            f"workers is {settings.workers}: this system cannot hand connections from one process to another. Leave "
+            "workers out, and start several servers on one data folder, each with a port of its own."
+        )
 
 
 def check_index(settings: Settings) -> None:
