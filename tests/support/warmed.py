@@ -32,13 +32,13 @@ from runpy import run_path
 from typing import Any, Final
 
 import template
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
 STARTERS: Final = frozenset({"demo", "doctor"})
 """The commands that start servers themselves: each gets another warmed process to start them."""
-FURTHER: Final = ("anyio._backends._asyncio", "lance_namespace")
+FURTHER: Final = ("anyio._backends._asyncio", "httpcore2", "lance_namespace")
 """Modules that the product imports late and slowly; of the index only those that start no thread."""
 TESTS: Final = Path(__file__).parents[1]
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER: orphans of this process's descendants become its children
@@ -303,10 +303,12 @@ def build(model: type[BaseModel]) -> None:
 if __name__ == "__main__":
     template.take(Path(sys.argv[2]))
     template.install()
+    TypeAdapter(int)  # Pydantic looks for its plugins once
     import_module(f"{MODULE}.mcp.models").import_sdk(http=True)  # as `serve` does before it imports the SDK
-    for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
+    for package in (MODULE, "blackboard_mcp.protocols"):
+        for module in walk_packages(import_module(package).__path__, f"{package}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
     for name in FURTHER:
         if find_spec(name) is not None:
             import_module(name)
@@ -316,6 +318,8 @@ if __name__ == "__main__":
     assert threading.active_count() == 1, threading.enumerate()  # no thread outlives a fork
     gc.collect()
     gc.freeze()  # collections in a child would write to pages shared with this process, and so copy them
+    frozen = gc.get_freeze_count()
+    gc.get_freeze_count = lambda: frozen  # counts them one by one, and the product asks twice in each process
     with socket.socket(fileno=int(sys.argv[1])) as asking:
         task = serve(asking)
     if task is not None:
