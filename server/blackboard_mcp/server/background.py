@@ -19,3 +19,9 @@ async def alongside(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def heeded(task: asyncio.Future[Any]) -> None:
+    """Done callback of work that goes on when its caller is gone: asyncio then does not log a failure as a fault."""
+    if not task.cancelled():
+        task.exception()

@@ -1,19 +1,24 @@
-"""Calls that are cancelled while their write is under way, which then fails: nothing is logged as a fault."""
+"""Calls that are cancelled while their work goes on, which then fails: nothing is logged as a fault."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import boards
 import pytest
+from blackboard_mcp.protocols.changes import Change, ChangeKind, Proposal
 from blackboard_mcp.protocols.errors import Conflict
+from blackboard_mcp.server.access.judging import AccessJudge
+from blackboard_mcp.server.access.registry import AccessPolicies, NamedPolicy
 from blackboard_mcp.server.usecases.agenda import Tasks
 from blackboard_mcp.server.usecases.groups import Consumers, Turn
 from blackboard_mcp.server.usecases.requests import Messaging
+from blackboard_mcp.server.usecases.runs import Runs
 from patience import PATIENCE
 
 Take = Callable[[Any, str | None], tuple[Any, Awaitable[Any]]]
@@ -34,6 +39,19 @@ def respond(board: Any, key: str | None) -> tuple[Any, Awaitable[Any]]:
     return messaging.settle, messaging.next("ben", None, seconds=0, once_key=key)
 
 
+def faults_logged() -> list[dict[str, Any]]:
+    """Returns the list of what asyncio is going to log as faults in this loop."""
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    return faults
+
+
+async def cancel(calling: asyncio.Future[Any]) -> None:
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
 @pytest.mark.parametrize(
     ("method", "take"), [("consume", consume), ("take_task", claim), ("take_next", respond)]
 )
@@ -41,8 +59,7 @@ def respond(board: Any, key: str | None) -> tuple[Any, Awaitable[Any]]:
 async def test_a_write_that_fails_after_its_call_was_cancelled_is_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, take: Take, key: str | None
 ) -> None:
-    faults: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    faults = faults_logged()
     async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "messages", "plan")) as board:
         ben = await board.join("ben")
         await ben.post("start")
@@ -60,12 +77,63 @@ async def test_a_write_that_fails_after_its_call_was_cancelled_is_no_fault(
         settled, call = take(board, key)
         calling = asyncio.ensure_future(call)
         await asyncio.wait_for(reached.wait(), PATIENCE)
-        calling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await calling
+        await cancel(calling)
         del calling, call
         go_on.set()
         await asyncio.wait_for(settled(), PATIENCE)
+        await asyncio.sleep(0)
+        gc.collect()
+    assert faults == []
+
+
+async def test_a_policy_that_fails_after_its_call_was_cancelled_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = faults_logged()
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Fails:
+        def decide(self, principal: Any, change: Change) -> Any:
+            asked.set()
+            assert go_on.wait(PATIENCE)
+            raise ValueError
+
+    policies = AccessPolicies()
+    monkeypatch.setattr(policies, "on", lambda board, access: [NamedPolicy("fails", Fails(), own=True)])
+    judge = AccessJudge(policies)
+    proposal = Proposal("ben", "ben", None, (), (Change("main", ChangeKind.POST),))
+    calling = asyncio.ensure_future(judge.judge(proposal))
+    assert await asyncio.to_thread(asked.wait, PATIENCE)
+    await cancel(calling)
+    del calling
+    go_on.set()
+    await asyncio.wait(list(judge._asking), timeout=PATIENCE)
+    await asyncio.sleep(0)
+    gc.collect()
+    assert faults == []
+
+
+async def test_a_look_at_a_run_that_fails_after_who_waits_was_cancelled_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = faults_logged()
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "run")) as board:
+        reached, go_on, failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def fails(*args: Any, **more: Any) -> Any:
+            reached.set()
+            await go_on.wait()
+            failed.set()
+            raise Conflict("it is away")
+
+        monkeypatch.setattr(board.opened.store, "find_run", fails)
+        runs = Runs(board.opened.blackboard, board.opened.conduct())
+        calling = asyncio.ensure_future(runs._look("main", 1))
+        await asyncio.wait_for(reached.wait(), PATIENCE)
+        await cancel(calling)
+        del calling, runs
+        go_on.set()
+        await asyncio.wait_for(failed.wait(), PATIENCE)
         await asyncio.sleep(0)
         gc.collect()
     assert faults == []

@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.errors import Forbidden
 from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
 from blackboard_mcp.protocols.store import BoardStore
 
+from ..background import heeded
 from ..plugins.bounded import Bounded, PolicyFailed
 from ..text.lines import one_line
 from .acting import who_acts
@@ -114,6 +115,7 @@ class AccessJudge:
         asking = asyncio.ensure_future(in_turn())
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
+        asking.add_done_callback(heeded)
         try:
             return await asyncio.shield(asking)
         except PolicyFailed as error:

@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import check_path
 
+from ..background import heeded
 from ..input.posts import check_text
 from ..input.queries import archive_query
 from ..limits.turns import in_thread
@@ -155,6 +156,7 @@ class Contexts:
         task = asyncio.create_task(self._files.parts(board, wanted, _PARTS))
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
+        task.add_done_callback(heeded)
         await asyncio.wait({task}, timeout=_PATIENCE)
         if not task.done():
             return []

@@ -37,6 +37,7 @@ from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 from cachetools import FIFOCache
 
+from ..background import heeded
 from ..input.idempotency import once_of
 from ..input.posts import check_addressed, check_agent, check_text
 from ..limits.rates import size_of
@@ -310,6 +311,7 @@ class Runs:
         if kept is None or kept[0] != changes or (kept[1].done() and kept[1].exception() is not None):
             look = self._board.store.find_run(board, SYSTEM, number)
             looking: asyncio.Future[Run | None] = asyncio.create_task(look, context=without())
+            looking.add_done_callback(heeded)
             kept = self._looks[board, number] = (changes, looking)
         return await asyncio.shield(kept[1])
 

@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import TEAM
 
+from ..background import heeded
 from ..limits.turns import resting
 from .viewers import Viewers
 
@@ -169,6 +170,7 @@ class Tails:
     async def unless_released(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
         """Awaits `work` and returns its result; cancels it and returns `otherwise` once `release` is called."""
         task = asyncio.ensure_future(work)
+        task.add_done_callback(heeded)
         self._letting_go.add(task)
         try:
             async with resting():
@@ -271,6 +273,7 @@ class Tails:
         task = asyncio.create_task(self._advance())
         self._advancing.add(task)
         task.add_done_callback(self._advancing.discard)
+        task.add_done_callback(heeded)
         return task
 
     def _asked(self, task: asyncio.Task[bool]) -> None:
@@ -384,8 +387,7 @@ class Tails:
 
     def _loaded(self, key: tuple[str, int], task: asyncio.Task[Page]) -> None:
         del self._loading[key]
-        if not task.cancelled():
-            task.exception()
+        heeded(task)
 
     async def _load(self, tail: _Tail, number: int) -> Page:
         first = number * PAGE
