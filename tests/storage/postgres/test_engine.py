@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
@@ -560,3 +561,42 @@ async def test_the_kit_sees_writers_that_take_no_lock(
     finally:
         await one.close()
         await two.close()
+
+
+UNCLOSED = """
+import asyncio, sys
+from blackboard_mcp.storage.postgres.store import open_postgres_store
+from blackboard_mcp.storage.testing.harness import Table
+
+async def main(address, slow):
+    store = await open_postgres_store(address)
+    given, reached = store.engine._writer.execute, asyncio.Event()
+
+    async def execute(statement, *args):
+        if statement.startswith(slow):
+            reached.set()
+            await given("SELECT pg_sleep(60)")
+        return await given(statement, *args)
+
+    store.engine._writer.execute = execute
+    posting = asyncio.create_task(Table(store).post("alice", "a"))
+    await reached.wait()
+    raise SystemExit("the loop ends")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("slow", ["BEGIN", "COMMIT"])
+async def test_a_loop_that_ends_without_closing_the_store_ends(address: str, slow: str) -> None:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", UNCLOSED, address, slow, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        _, said = await asyncio.wait_for(child.communicate(), PATIENCE)
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    # asyncpg may log that it was about to cancel the statement.
+    assert (child.returncode, "the loop ends" in said.decode().splitlines()) == (1, True), said

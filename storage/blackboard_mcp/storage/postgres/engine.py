@@ -420,6 +420,10 @@ class PostgresEngine:
                     job.fail(unreachable(self._deadline))
                 if group:
                     await asyncio.sleep(pause)
+            except asyncio.CancelledError:
+                # The loop ends without `close`: the connection takes the transaction with it.
+                self._writer.drop()
+                raise
             except Exception as error:
                 # Whatever it is, the writer goes on and nobody waits for ever.
                 await self._writer.roll_back()
@@ -449,7 +453,7 @@ class PostgresEngine:
             await session.execute(session.begin())
             first = group[0].operation if len(group) == 1 and not alone else None
             transaction, pulse = await self._lock(session, lambda: first)
-        except Lost:
+        except (Lost, asyncio.CancelledError):
             raise
         except BaseException as error:
             await session.roll_back()
@@ -472,7 +476,7 @@ class PostgresEngine:
                 with _metered(job.meter):
                     outcome = await session.run(job.operation, change, None if alone else following)
                 results.append((job, outcome))
-            except Lost:
+            except (Lost, asyncio.CancelledError):
                 raise
             except BaseException as error:
                 if session.ventured or (session.wrote and results):
@@ -560,6 +564,8 @@ class PostgresEngine:
                 "The connection to the database broke during the commit, and nobody can tell whether it was made. Call "
                 "again with the same idempotency_key, which applies once; without one, read first."
             ).with_traceback(lost.__traceback__)
+        except asyncio.CancelledError:
+            raise
         except BaseException as error:
             await session.roll_back()
             return translated(error, "write")
