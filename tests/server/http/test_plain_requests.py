@@ -186,6 +186,9 @@ REQUESTS: dict[str, list[bytes]] = {
     "Expect": [HEAD + b"Expect: 100-continue\r\nContent-Length: 18\r\n\r\n", BODY, PLAIN],
     "Upgrade": [HEAD + b"Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 18\r\n\r\n" + BODY, PLAIN],
     "empty lines before": [b"\r\n\r\n" + PLAIN],
+    "an empty line before": [b"\r\n" + PLAIN],
+    "an empty line behind": [PLAIN + b"\r\n", PLAIN],
+    "an empty line between": [PLAIN, b"\r", b"\n" + PLAIN],
     "no host": [PLAIN.replace(b"Host: 127.0.0.1:8420\r\n", b"")],
 }  # fmt: skip
 WAYS = (
@@ -313,3 +316,23 @@ async def test_the_last_request_of_a_connection_is_answered_whatever_follows_it(
     assert written.endswith(b"\r\n\r\nok")
     assert written.count(b"HTTP/1.1") == 1
     assert seen[-1][0], "the connection is closed"
+
+
+@pytest.mark.parametrize("cut", range(5))
+async def test_an_empty_line_between_two_requests_is_passed_over(cut: int) -> None:
+    bounded = bounded_protocol(sample_board.Sample().server)
+    stream = b"\r\n" + PLAIN
+    pieces = [PLAIN, stream[:cut], stream[cut:]] if cut else [PLAIN + stream]
+    _, written, _ = await served(
+        bounded, [*filter(None, pieces)], ANSWERS["one piece"], "reads first", "the client stays"
+    )
+    assert written.count(b"HTTP/1.1 200 OK") == 2
+    assert written.count(b"HTTP/1.1") == 2
+
+
+async def test_more_empty_lines_at_once_are_no_request() -> None:
+    bounded = bounded_protocol(sample_board.Sample().server)
+    _, written, _ = await served(
+        bounded, [b"\r\n" * 3 + PLAIN], ANSWERS["one piece"], "reads first", "the client stays"
+    )
+    assert written.startswith(b"HTTP/1.1 400")

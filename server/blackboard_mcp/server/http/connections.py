@@ -85,11 +85,18 @@ class _Framed(h11.Connection):
         return head + output if head else output
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Returns h11's next event, but refuses ambiguous requests.
+        """Returns h11's next event, but refuses ambiguous requests, and passes over an empty line before a request.
+
+        Old clients send a line break behind a body (RFC 9112, 2.2), which h11 takes for a request.
 
         Raises:
             h11.RemoteProtocolError: the request's body has two ends, or its version is not HTTP/1.0 or 1.1.
         """
+        if self.their_state is h11.IDLE and (begins := self.trailing_data[0][:2]).startswith(b"\r"):
+            if begins == b"\r":
+                return h11.NEED_DATA
+            if begins == b"\r\n":
+                self._receive_buffer.maybe_extract_at_most(2)
         event = super().next_event()
         if isinstance(event, h11.Request):
             names = {name for name, _ in event.headers}
