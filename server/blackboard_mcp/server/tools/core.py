@@ -47,6 +47,7 @@ from ..input.posts import (
 )
 from ..input.queries import archive_query, item_query
 from ..text.lines import one_line
+from ..text.tokens import count_lines
 from ..usecases.blackboard import VIEW_BUDGET, Blackboard
 from ..usecases.following import NewsPage
 from ..usecases.page_size import check_fits, fitting_found, fitting_page
@@ -316,7 +317,7 @@ class CoreTools:
             text,
             lambda: wire.ViewAnswer(
                 view=text,
-                tokens=self._board.tokenizers.on(snapshot.board.id).count(text),
+                tokens=count_lines(text.split("\n"), self._board.tokenizers.on(snapshot.board.id)),
                 seq=snapshot.board.seq,
                 shown=list(view.shown),
                 stubs=list(view.stubs),
