@@ -237,7 +237,8 @@ def become(told: dict[str, Any]) -> None:
     os.chdir(told["cwd"])
     os.environ.clear()
     os.environ.update(told["env"])
-    sys.argv, sys.orig_argv = told["argv"], told["words"]
+    sys.argv, words = told["argv"], told["words"]
+    sys.orig_argv = words if words[0] == sys.executable else [sys.executable, *words]
     named = os.environ.get("PYTHONPATH", "")
     sys.path[:1] = [
         told["path"],
