@@ -10,8 +10,9 @@ With `--ways` the readers are at a server over HTTP instead, one of each kind: a
 stream of the newest protocol generation, a subscription of the older one, an event stream. The times are
 from just before a post through the other process to the moment that each of them heard.
 
-With `--turns` one of two agents waits in `turn`, then in `claim`: the time runs from just before the other ends its
-turn, or its task, until the first has what comes next; in one process over HTTP, and in two.
+With `--turns` one of two agents waits in `turn`, then in `claim`. Two times run until it has what comes next: from just
+before the other ends its turn, or its task, and from when the other has the answer that it ended; in one process over
+HTTP, and in two.
 """
 
 from __future__ import annotations
@@ -118,21 +119,28 @@ async def _pass_on(where: str, both: list[Client], count: int) -> None:
     await both[0].call_tool("plan", {"items": tasks})
     await both[0].call_tool("claim", {})
     for what, end in (("turn", {"seconds": 0}), ("claim", {"op": "done"})):
-        taken = []
+        taken, after = list[float](), list[float]()
         for n in range(min(count, 99)):
             mine, other = both[n % 2], both[1 - n % 2]
             waiting = asyncio.create_task(other.call_tool(what, {"seconds": 20}))
             await asyncio.sleep(0.1)
             started = time.perf_counter()
             ending = asyncio.create_task(mine.call_tool(what, {**end, "text": f"I looked at pump {n}."}))
-            await waiting
-            taken.append(1000 * (time.perf_counter() - started))
-            await ending
-        taken.sort()
-        print(
-            f"{where}, end of one's {what} to the other's, {len(taken)} times: "
-            f"median {statistics.median(taken):.1f} ms, p90 {taken[int(0.9 * len(taken))]:.1f} ms"
-        )
+            heard, ended = await asyncio.gather(_done_at(waiting), _done_at(ending))
+            taken.append(1000 * (heard - started))
+            after.append(1000 * (heard - ended))
+        for since, each in (("before the call that ends", taken), ("after the answer to it", after)):
+            each.sort()
+            print(
+                f"{where}, one's {what} to the other's, from {since}, {len(each)} times: "
+                f"median {statistics.median(each):.1f} ms, p90 {each[int(0.9 * len(each))]:.1f} ms"
+            )
+
+
+async def _done_at(task: asyncio.Task[object]) -> float:
+    """Returns when the task ended."""
+    await task
+    return time.perf_counter()
 
 
 async def ways(posts: int) -> None:
