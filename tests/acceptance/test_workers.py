@@ -73,10 +73,18 @@ class Served:
     def worker_of(self, wire: HttpWire) -> int:
         """The worker that holds a wire's connection."""
         assert wire._connection is not None
-        ours = wire._connection.sock.getsockname()[1]
-        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        inode = next(line[9] for line in lines if int(line[2].partition(":")[2], 16) == ours)
-        return next(pid for pid in self.children() if f"socket:[{inode}]" in _files(pid))
+        ours, theirs = wire._connection.sock.getsockname()[1], urlsplit(self.url).port
+        holders: list[int] = []
+
+        def look() -> bool:
+            # The table may lack a line while it changes, and has connections of others to the same port of ours.
+            for line in map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:]):
+                if [int(end.partition(":")[2], 16) for end in line[1:3]] == [theirs, ours]:
+                    holders.extend(pid for pid in self.children() if f"socket:[{line[9]}]" in _files(pid))
+            return bool(holders)
+
+        until(look, "no worker holds the connection")
+        return holders[0]
 
     def stop(self, told: int = signal.SIGTERM) -> int:
         self.process.send_signal(told)
