@@ -598,4 +598,5 @@ async def test_a_loop_that_ends_without_closing_the_store_ends(address: str, slo
         if child.returncode is None:
             child.kill()
             await child.wait()
-    assert (child.returncode, said.decode().splitlines()[-1:]) == (1, ["the loop ends"])
+    # asyncpg may say after it that its own asking to cancel was not over.
+    assert (child.returncode, "the loop ends" in said.decode().splitlines()) == (1, True), said.decode()
