@@ -161,6 +161,17 @@ def test_a_footer_names_as_many_duties_as_thirty_tokens_hold(digits: int) -> Non
     assert min(named) >= (2 if digits <= 3 else 1)
 
 
+@pytest.mark.parametrize("digits", [1, 3, 4, 6])
+def test_a_footer_that_says_where_to_go_on_has_no_more_tokens(digits: int) -> None:
+    number = 10**digits - 1
+    owed = [Owed(f"C-{number}", Duty.RESPOND)] * 16
+    before = f"go on with since={number} · "
+    say = Rendering(boards.TOKENIZER, boards.HandClock())
+    footer = say.footer(number, Attention(tuple(owed), ((1, 1),)), before)
+    assert footer.startswith(f"{before}seq {number} · you owe: answer C-{number}"), footer
+    assert boards.TOKENIZER.count(footer) <= 30, footer
+
+
 @pytest.mark.parametrize(
     "text",
     ["word " * 3_000, "漢字かな交じり文" * 600, "x\n" * 3_000, "🧪" * 2_000, "\u202e" * 500, "x\ny " * 9_000],

@@ -146,18 +146,18 @@ class Rendering:
 
     # The footer
 
-    def footer(self, seq: int, attention: Attention | None = None) -> str:
+    def footer(self, seq: int, attention: Attention | None = None, before: str = "") -> str:
         """Returns the footer: `seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`.
 
         It holds the board's sequence, the caller's duties, and the number of items that the caller has not
-        been shown. It names as many duties as `_FOOTER` tokens hold, and one at least.
+        been shown. It begins with `before`, and names as many duties as `_FOOTER` tokens hold, and one at least.
         """
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
         after = f" · {unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen" if unseen else ""
         if not owed:
-            return f"seq {seq}{after}"
+            return f"{before}seq {seq}{after}"
         for most in range(MOST_OWED, 0, -1):
-            footer = f"seq {seq} · you owe: {owed_words(owed, most)}{after}"
+            footer = f"{before}seq {seq} · you owe: {owed_words(owed, most)}{after}"
             if len(footer) <= _FOOTER or self._tokenizer.count(footer) <= _FOOTER:
                 break
         return footer
@@ -531,10 +531,8 @@ class Rendering:
                     lines[0] += f"; waits for {awaited_words(awaited, others)}"
         elif apart:
             lines.append(_apart(apart))
-        footer = self.footer(news.seq, told(shown))
-        if news.exact and news.cursor < news.seq:
-            footer = f"go on with since={news.cursor} · {footer}"
-        return "\n".join(lines) + f"\n{footer}"
+        rest = f"go on with since={news.cursor} · " if news.exact and news.cursor < news.seq else ""
+        return "\n".join(lines) + f"\n{self.footer(news.seq, told(shown), rest)}"
 
     def _kept_line(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int) -> tuple[str, int]:
         """Returns the line of an event and its tokens, made once for all readers who are told the same text."""
