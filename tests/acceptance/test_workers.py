@@ -346,18 +346,35 @@ def test_sessions_of_a_worker_that_died_are_unknown_and_new_ones_begin(start: St
 def test_a_signal_ends_all_workers_and_answers_who_waits(start: Start, told: int) -> None:
     served = start()
     answers: list[Any] = []
+    asked = threading.Semaphore(0)
 
     def wait(modern: bool) -> None:
         with closing(served.wire("ann" if modern else "ben", modern=modern)) as wire:
             seq = said(wire, "read", "{}").message["result"]["structuredContent"]["seq"]  # type: ignore[index]
-            asked.release()
+            connection = wire._connection
+            assert connection is not None
+            send = connection.request
+
+            def request(*given: Any) -> None:
+                send(*given)
+                asked.release()
+
+            connection.request = request  # type: ignore[method-assign]
             answers.append(said(wire, "wait", json.dumps({"since": seq, "seconds": 50})).message)
 
-    asked = threading.Semaphore(0)
-    waiting = [threading.Thread(target=wait, args=(modern,)) for modern in (True, True, False, False)]
-    for one in waiting:
-        one.start()
-        assert asked.acquire(timeout=PATIENCE)
+    with ExitStack() as stack:
+        pairs = [
+            [stack.enter_context(closing(served.wire("cleo", modern=modern))) for _ in range(2)]
+            for modern in (True, False)
+        ]
+        waiting = [threading.Thread(target=wait, args=(modern,)) for modern in (True, True, False, False)]
+        for one in waiting:
+            one.start()
+            assert asked.acquire(timeout=PATIENCE)
+        for pair in pairs:
+            # What came to a worker before a call that it has answered is under way there, or with the sessions' worker.
+            assert {said(wire, "read", "{}").status for wire in pair} == {200}
+            assert {served.worker_of(wire) for wire in pair} == set(served.workers)
     assert served.stop(told) == 0
     for one in waiting:
         one.join()
