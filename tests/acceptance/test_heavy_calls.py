@@ -349,9 +349,9 @@ WANTED = {
 
 def test_filters_of_events_let_others_have_their_turn_however_dear_they_are(server: Server) -> None:
     key = ":".join(["a" * 28] * 6)
-    for first in range(0, 800 if NIGHTLY else 100, 100):
-        items = [{"text": f"{n}", "key": f"{key}:{n}"} for n in range(first, first + 100)]
-        result(server.call("100 entries", "post", items=items, board="keys"))
+    for first in range(0, 800 if NIGHTLY else 25, 25):
+        items = [{"text": f"{n}", "key": f"{key}:{n}"} for n in range(first, first + 25)]
+        result(server.call("25 entries", "post", items=items, board="keys"))
     for name, condition in WANTED.items():
         result(server.call(f"subscribe {name}", "subscribe", filter=condition, name=name, board="keys"))
         place = 0

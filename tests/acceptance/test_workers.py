@@ -26,6 +26,7 @@ from blackboard_mcp.server.demo.process import command, environment, http_client
 from blackboard_mcp.server.demo.replay import call, connected
 from commands import refused, run, token
 from patience import PATIENCE, WOKEN, until
+from warmed import BESIDE
 from wires import LEGACY, MODERN, UNHURRIED, HttpWire, ask
 from wires import call as said
 
@@ -65,7 +66,7 @@ class Served:
         for thread in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
             with suppress(OSError):  # a thread may end meanwhile
                 found += map(int, thread.read_text().split())
-        return sorted(found)
+        return sorted(pid for pid in found if _name(pid) not in (BESIDE, ""))
 
     def wire(self, agent: str, *, modern: bool = True) -> HttpWire:
         return HttpWire(self.url, self.process.pid, agent, modern=modern)
@@ -98,6 +99,14 @@ class Served:
         self._reading.join()
         assert self.process.stderr is not None
         self.process.stderr.close()
+
+
+def _name(pid: int) -> str:
+    """The name of a process; empty if it is over."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _files(pid: int) -> list[str]:

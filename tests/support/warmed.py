@@ -4,7 +4,7 @@ What is started is a real process, a child of the test process with its own id, 
 folder. It is forked from one that has imported the product, which saves most of the time of a start. After
 `install`, `subprocess` starts such commands in this way on Linux. Other programs start as usual, and so do
 commands with settings that only a new interpreter reads: other values of `PYTHON…` in the environment, other
-users, open files passed on.
+users.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import ctypes
+import fcntl
 import gc
 import inspect
 import io
@@ -36,16 +37,18 @@ from pydantic import BaseModel, TypeAdapter
 
 MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
-STARTERS: Final = frozenset({"demo", "doctor"})
-"""The commands that start servers themselves: each gets another warmed process to start them."""
+STARTERS: Final = frozenset({"demo", "doctor", "--workers"})
+"""Words of commands that start processes themselves: each gets another warmed process to start them."""
 FURTHER: Final = ("anyio._backends._asyncio", "httpcore2", "lance_namespace")
 """Modules that the product imports late and slowly; of the index only those that start no thread."""
 TESTS: Final = Path(__file__).parents[1]
+BESIDE: Final = "starter"
+"""The name of a process that starts those of a command, and is a child of that command as they are."""
+_NAME: Final = Path("/proc/self/comm")
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER: orphans of this process's descendants become its children
 _PLAIN: Final = {
     "executable": None,
     "preexec_fn": None,
-    "pass_fds": (),
     "shell": False,
     "gid": None,
     "gids": None,
@@ -54,6 +57,9 @@ _PLAIN: Final = {
 }
 _HEEDED: Final = ("PYTHON", "LC_", "LANG", "LD_")
 _LENGTH: Final = 8
+_MOST_FILES: Final = 8
+_HIGH: Final = 200
+"""No file that a command is given has this number or a higher one."""
 
 
 class Warmed:
@@ -68,8 +74,10 @@ class Warmed:
         self._socket = held
         self._libc = ctypes.CDLL(None, use_errno=True)
 
-    def start(self, told: dict[str, Any], streams: list[int]) -> int:
-        """Forks a command with these streams, and returns its process id; it becomes a child of this process.
+    def start(self, told: dict[str, Any], files: list[int]) -> int:
+        """Forks a command with these files as those that `told` numbers; it becomes a child of this process.
+
+        Returns its process id.
 
         Raises:
             OSError: the forking process ended twice.
@@ -77,15 +85,15 @@ class Warmed:
         words = json.dumps(told).encode()
         with self._lock:
             try:
-                return self._start(self._socket or self._begin(), words, streams)
+                return self._start(self._socket or self._begin(), words, files)
             except OSError:
                 self._end()
-                return self._start(self._begin(), words, streams)
+                return self._start(self._begin(), words, files)
 
-    def _start(self, held: socket.socket, words: bytes, streams: list[int]) -> int:
+    def _start(self, held: socket.socket, words: bytes, files: list[int]) -> int:
         self._libc.prctl(_SUBREAPER, 1, 0, 0, 0)
         try:
-            socket.send_fds(held, [len(words).to_bytes(_LENGTH)], streams)
+            socket.send_fds(held, [len(words).to_bytes(_LENGTH)], files)
             held.sendall(words)
             return int.from_bytes(_exactly(held, _LENGTH), signed=True)
         finally:
@@ -139,6 +147,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
             (told := _told(words, folder)) is None
             or any(asked[name] != value for name, value in _PLAIN.items())
             or not heeded(settings).items() <= about.items()
+            or len(asked["pass_fds"]) > _MOST_FILES - 3
             or not Path(folder).is_dir()
         ):
             given(self, *args, **more)
@@ -147,7 +156,8 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
         told["umask"] = asked["umask"]
         ends = [asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
         streams = [end if end != -1 else n for n, end in enumerate((ends[0], ends[3], ends[5]))]
-        self.pid = warmed.start(told, streams)
+        passed = [file for file in asked["pass_fds"] if file > 2]
+        self.pid = warmed.start(told | {"files": [0, 1, 2, *passed]}, streams + passed)
         self._child_created = True
         self._close_pipe_fds(*ends)
 
@@ -169,6 +179,8 @@ def heeded(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _told(words: list[str], folder: str) -> dict[str, Any] | None:
     """Returns the arguments and first import path that a new interpreter would have; `None` for other programs."""
+    if words[1:2] == [__file__]:  # the process that forks is itself no fork
+        return None
     command = Path(sys.executable).with_name("blackboard-mcp")
     if words[:3] == [sys.executable, "-m", MODULE]:
         return {"argv": [MAIN, *words[3:]], "path": folder, "package": MODULE}
@@ -192,15 +204,15 @@ def _exactly(held: socket.socket, size: int) -> bytes:
 def serve(held: socket.socket) -> dict[str, Any] | None:
     """Forks for each request; returns the request in the new process, and `None` at the end."""
     while True:
-        head, streams, _, _ = socket.recv_fds(held, _LENGTH, 3)
+        head, files, _, _ = socket.recv_fds(held, _LENGTH, _MOST_FILES)
         if len(head) < _LENGTH:
             return None
         told: dict[str, Any] = json.loads(_exactly(held, int.from_bytes(head)))
         read, write = os.pipe()
         if between := os.fork():
             os.close(write)
-            for stream in streams:
-                os.close(stream)
+            for file in files:
+                os.close(file)
             os.waitpid(between, 0)
             held.sendall(os.read(read, _LENGTH))
             os.close(read)
@@ -215,18 +227,22 @@ def serve(held: socket.socket) -> dict[str, Any] | None:
         held.close()
         if told["umask"] != -1:
             os.umask(told["umask"])
-        if set(told["argv"][1:2]) & STARTERS:
+        # Whoever is given more than streams was itself started by one of these.
+        if len(files) == 3 and STARTERS & set(told["argv"]):
             told["beside"], other = socket.socketpair()
             if not os.fork():
-                for end in (told["beside"].detach(), *streams):
+                _NAME.write_text(BESIDE)
+                for end in (told["beside"].detach(), *files):
                     os.close(end)
                 return serve(other)
             other.close()
-        for n, stream in enumerate(streams):
-            os.dup2(stream, n, inheritable=True)
-        for stream in streams:
-            if stream > 2:
-                os.close(stream)
+        _NAME.write_text("python")
+        held_high = [fcntl.fcntl(file, fcntl.F_DUPFD, _HIGH) for file in files]
+        for file in files:
+            os.close(file)
+        for high, number in zip(held_high, told["files"], strict=True):
+            os.dup2(high, number, inheritable=True)
+            os.close(high)
         return told
 
 
