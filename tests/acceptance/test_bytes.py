@@ -15,7 +15,8 @@ from blackboard_mcp.server.demo.process import Serving
 from blackboard_mcp.server.limits.limits import Limits
 
 TEXT = 190_000
-MEGABYTE = {"items": [{"text": f"{n} ".ljust(TEXT, "x"), "type": "LOG"} for n in range(5)]}
+WORDS = "the pump leaks " * (TEXT // 15)
+MEGABYTE = {"items": [{"text": f"{n} {WORDS}"[:TEXT], "type": "LOG"} for n in range(5)]}
 
 
 def result(wire: Any, tool: str, given: dict[str, Any]) -> Any:

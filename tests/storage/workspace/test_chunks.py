@@ -186,7 +186,7 @@ def test_texts_that_are_hard_to_parse_are_given_up_after_bounded_steps(ending: s
     assert parser is not None
     given_up = 0
     for part in AMBIGUOUS:
-        text = part * (30_000 // len(part))
+        text = part * (12_000 // len(part))
         given_up += grammars._parsed(parser, text.encode()) is None
         assert all(chunk.end <= text.count("\n") + 1 for chunk in chunks_of(f"a{ending}", text))
     assert given_up
