@@ -362,6 +362,15 @@ def test_an_idle_connection_is_closed_and_counts_no_more_than_a_connection(hurri
     assert ended(wire)
 
 
+def test_a_line_break_behind_an_answer_is_no_beginning_of_a_request(hurried: Served) -> None:
+    wire = hurried.connect()
+    wire.sendall(hurried.head("GET", "/healthz", "x"))
+    assert answer(wire).status == 200
+    wire.sendall(b"\r\n")
+    wire.settimeout(PATIENCE)
+    assert wire.recv(65_536) == b"", "closed as an idle connection, without a 408"
+
+
 # Bodies
 
 

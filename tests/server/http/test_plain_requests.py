@@ -188,6 +188,7 @@ REQUESTS: dict[str, list[bytes]] = {
     "empty lines before": [b"\r\n\r\n" + PLAIN],
     "an empty line before": [b"\r\n" + PLAIN],
     "an empty line behind": [PLAIN + b"\r\n", PLAIN],
+    "an empty line alone": [PLAIN, b"\r\n", PLAIN],
     "an empty line between": [PLAIN, b"\r", b"\n" + PLAIN],
     "no host": [PLAIN.replace(b"Host: 127.0.0.1:8420\r\n", b"")],
 }  # fmt: skip

@@ -160,6 +160,9 @@ class BoundedProtocol(H11Protocol):
         # and that would take the place of the answer to the request.
         if self._refused or self.conn.their_state is h11.MUST_CLOSE:
             return
+        # A late line break behind a body is no beginning of a request, and a connection without one stays idle.
+        if data == b"\r\n" and self._is_idle() and not self.conn.trailing_data[0]:
+            return
         self._began = True
         if self._took(data):
             return
@@ -171,6 +174,9 @@ class BoundedProtocol(H11Protocol):
         else:
             self._stop_watching_head()
 
+    def _is_idle(self) -> bool:
+        return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
+
     def _took(self, data: bytes) -> bool:
         """Takes data if it begins or continues a plain request; any other goes to h11, after all that was taken."""
         cycle = self._plain
@@ -181,7 +187,7 @@ class BoundedProtocol(H11Protocol):
             cycle.leave()
             return False
         conn = self.conn
-        if conn.their_state is not h11.IDLE or conn.our_state is not h11.IDLE or self.access_log:
+        if not self._is_idle() or self.access_log:
             return False
         head = None if conn.trailing_data[0] else plain_head(data, self.limits.head_bytes)
         if head is None:
