@@ -295,6 +295,55 @@ async def test_a_token_revoked_by_another_process_ends_everything_within_five_se
         assert await waiting
 
 
+async def test_the_session_of_somebody_else_looks_like_none(
+    servers: tuple[Serving, Serving], data: Path
+) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    accept = {"Accept": ASKED["Accept"]}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    async with (
+        http(servers[0], await issue(data, "hank")) as hank,
+        http(servers[0], await issue(data, "iris")) as iris,
+    ):
+        session = (await hank.post("/mcp", json=begin, headers=accept)).headers["mcp-session-id"]
+        answers = []
+        for id_ in (session, "0" * len(session)):
+            told = accept | {"Mcp-Session-Id": id_, "MCP-Protocol-Version": "2025-11-25"}
+            for method, more in (("POST", {"json": listing}), ("GET", {}), ("DELETE", {})):
+                answer = await iris.request(method, "/mcp", headers=told, **more)  # type: ignore[arg-type]
+                seen = {name: value for name, value in answer.headers.items() if name != "date"}
+                answers.append((method, answer.status_code, answer.text, seen))
+        own = accept | {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
+        assert (await hank.post("/mcp", json=listing, headers=own)).status_code == 200
+    assert answers[:3] == answers[3:]
+    assert {status for _, status, _, _ in answers} == {404}
+    assert "initialize again" in answers[0][2]
+
+
+async def test_a_call_that_wrote_and_then_waited_is_not_told_that_nothing_was_changed(
+    start: Callable[..., Serving], tmp_path: Path
+) -> None:
+    token, other = await issue(tmp_path), await issue(tmp_path, "bob")
+    served = start(tmp_path, "--tools", "all")
+    asked = {"name": "request", "arguments": {"to": "bob", "text": "which pump?", "seconds": 50}}
+    body = ASKING | {"method": "tools/call", "params": asked | ASKING["params"]}  # type: ignore[operator]
+    told = ASKED | {"Mcp-Method": "tools/call", "Mcp-Name": "request"}
+    async with http(served, token) as raw, joined(served, other, MODERN) as bob:
+        waiting = asyncio.create_task(raw.post("/mcp", json=body, headers=told))
+        async with asyncio.timeout(PATIENCE):
+            while not (await call(bob, "query", text="which pump"))["items"]:
+                assert not waiting.done(), waiting.result().text
+            await run_token(tmp_path, "revoke", token.split("_")[1])
+            answer = await waiting
+    assert answer.status_code == 401
+    message = answer.json()["error"]["message"]
+    assert message.startswith(
+        "This request was ended; what it did before stands. The access token does not count"
+    )
+    assert "Nothing was changed" not in message
+
+
 async def test_a_token_that_expires_ends_its_open_streams(
     servers: tuple[Serving, Serving], data: Path
 ) -> None:

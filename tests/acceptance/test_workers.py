@@ -311,6 +311,10 @@ def test_a_worker_that_is_killed_comes_back_and_nothing_that_was_acknowledged_is
             os.kill(victim, signal.SIGKILL)
             dead.add(victim)
             until(lambda: len(set(served.children()) - dead) == 2, "no worker comes back")
+            until(
+                lambda: sum(" answers again (process " in one for one in list(served.said)) == len(dead),
+                "the log",
+            )
         count = len(kept)
         until(lambda: len(kept) > count + 20, "nothing is posted any more")
     finally:
@@ -531,6 +535,8 @@ def test_a_port_in_use_and_what_no_worker_can_start_with_are_told_once(start: St
     port = str(urlsplit(served.url).port)
     there = {"BLACKBOARD_DATA": str(tmp_path / "other")}
     assert f"cannot serve on 127.0.0.1 port {port}" in refused(there, *serve, "--port", port)
+    elsewhere = refused(there, *serve, "--port", "0", "--host", "192.0.2.1", "--allowed-hosts", "x.example")
+    assert "192.0.2.1 is no address of this machine; choose another with --host" in elsewhere
     told = refused(there, *serve, "--port", "0", "--host", "0.0.0.0")
     assert "allowed-hosts" in told or "allowed_hosts" in told
     assert served.stop() == 0

@@ -179,6 +179,24 @@ async def test_a_server_that_stays_away_is_unreachable_in_time(line: Line) -> No
         assert (await client.post("z")).id == "F-3"
 
 
+async def test_a_server_that_says_it_is_starting_is_asked_again(line: Line) -> None:
+    refusals = [
+        MCPError(-32600, "try again in a second", {"error": code}) for code in ("starting", "stopping")
+    ]
+
+    @asynccontextmanager
+    async def dial() -> AsyncIterator[Any]:
+        if refusals and line.lost:
+            raise refusals.pop()
+        async with line.dial() as client:
+            yield client
+
+    async with BoardClient(dial, agent="alice", name="main") as client:
+        line.losing = 1
+        assert (await client.post("x")).id == "F-1"
+    assert not refusals
+
+
 @pytest.mark.parametrize("mode", ["auto", *MODES])
 async def test_nobody_there_is_told_when_entering(mode: str) -> None:
     client = BoardClient.connect("http://127.0.0.1:9/mcp", agent="alice", mode=mode)

@@ -146,6 +146,7 @@ async def test_a_waiting_call_ends_when_its_role_is_taken_away(
                     "This call was ended; what it did before stands. You may not"
                 )
                 assert "Nothing was changed" not in failure["message"]
+                assert ". An admin of the board gives roles" in failure["message"]
         await alice.post("news", "FACT")
         (state,) = (await alice.do("consume"))["groups"]
         assert (state["in_flight"], state["backlog"]) == (0, 1)

@@ -6,7 +6,9 @@ This module knows callers, needs and board names. It does not decide: it asks th
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from copy import copy
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,7 +21,21 @@ RECHECK_SECONDS: Final = 2.0
 this check.
 """
 
+_UNCHANGED: Final = re.compile(r" Nothing was changed(?:\.|;( \w))")
+
 EnterHook = Callable[[Principal, frozenset[Action], str | None], Awaitable[Grant]]
+
+
+def of_one_ended(refusal: BlackboardError, what: str) -> BlackboardError:
+    """Returns the error for a call or request (`what`) that was let in, and ended because it would be refused now.
+
+    The words of a refusal say that nothing was changed, and what was let in may have changed something.
+    """
+    words = _UNCHANGED.sub(lambda found: (found[1] or "").upper(), refusal.message)
+    ended = copy(refusal)
+    ended.message = f"This {what} was ended; what it did before stands. {words}"
+    ended.args = (ended.message,)
+    return ended
 
 
 class Door:
@@ -93,10 +109,7 @@ class Watch:
         try:
             await self._enter(self._principal, self._grant.needs, self._grant.board)
         except BlackboardError as error:
-            words = error.message.replace("Nothing was changed; ", "")
-            self._refusal = type(error)(
-                f"This call was ended; what it did before stands. {words}", **error.facts
-            )
+            self._refusal = of_one_ended(error, "call")
             self._task.cancel()
         else:
             self._wind()

@@ -32,6 +32,8 @@ _FAREWELL_SECONDS: Final = 1.0
 _CLOSED: Final = -32000
 _TIMED_OUT: Final = -32001
 _ENDED: Final = ("Session terminated", "Server returned an error response")
+_SOON: Final = ("starting", "stopping")
+"""Codes of refusals by a server that will answer again soon."""
 
 
 class _Lost(Exception):
@@ -216,8 +218,8 @@ def _told(error: BaseException) -> BaseException | None:
 
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    says = isinstance(error, MCPError) and isinstance(error.data, dict) and "error" in error.data
-    return error if says else None
+    told = error.data if isinstance(error, MCPError) and isinstance(error.data, dict) else {}
+    return error if "error" in told and told["error"] not in _SOON else None
 
 
 def _reason(error: BaseException) -> str:

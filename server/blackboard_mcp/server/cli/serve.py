@@ -36,7 +36,7 @@ _STOP_SECONDS = 3.0
 @click.option(
     "--workers",
     type=int,
-    help="Over HTTP: processes that answer requests, say one for each core (default 1).",
+    help="Over HTTP: processes that answer requests, 1 to 64, say one for each core (default 1).",
 )
 @click.option("--data", type=click.Path(path_type=Path), help="Folder that everything is kept in.")
 @click.option(

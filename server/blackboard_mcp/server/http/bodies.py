@@ -49,7 +49,8 @@ class Bodies:
         return ErrorAnswer(
             TOO_LARGE,
             "too_large",
-            f"a request's body has at most {most} bytes (limit body_bytes); send it in several calls",
+            f"a request's body has at most {most} bytes (limit body_bytes); send it in several calls. Nothing was "
+            "changed.",
             limit="body_bytes",
             most=most,
         )
@@ -72,7 +73,8 @@ class Bodies:
                             later(
                                 503,
                                 "busy",
-                                "too many bodies are under way together (limit bodies_bytes); try again in a second",
+                                "too many bodies are under way together (limit bodies_bytes); try again in a "
+                                "second. Nothing was changed.",
                                 "bodies_bytes",
                             )
                         )
@@ -80,7 +82,8 @@ class Bodies:
                         return True
         except TimeoutError:
             seconds = self._limits.body_seconds
-            late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again"
+            late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again. "
+            late += "Nothing was changed."
             raise _Refusal(ErrorAnswer(408, "timeout", late, limit="body_seconds", most=seconds)) from None
 
 

@@ -149,7 +149,8 @@ class BoundedProtocol(H11Protocol):
         self._refuse(
             429 if full == "each" else 503,
             "rate_limited",
-            f"{whose} {most} connections open (limit {limit}); close some, or try again in {_RETRY_SECONDS} seconds",
+            f"{whose} {most} connections open (limit {limit}); close some, or try again in {_RETRY_SECONDS} seconds. "
+            "Nothing was changed.",
             limit=limit,
             most=most,
             retry_after_seconds=_RETRY_SECONDS,
@@ -330,7 +331,8 @@ class BoundedProtocol(H11Protocol):
         self._refuse(
             408,
             "timeout",
-            f"the request's headers did not arrive within {seconds:g} seconds (limit head_seconds); send it again",
+            f"the request's headers did not arrive within {seconds:g} seconds (limit head_seconds); send it again. "
+            "Nothing was changed.",
             limit="head_seconds",
             most=seconds,
         )

@@ -76,7 +76,8 @@ class Gate:
             return ErrorAnswer(
                 431,
                 "too_many_headers",
-                f"a request has at most {most} headers, not {len(headers)} (limit headers); send fewer",
+                f"a request has at most {most} headers, not {len(headers)} (limit headers); send fewer. Nothing was "
+                "changed.",
                 limit="headers",
                 most=most,
             )
@@ -96,7 +97,12 @@ class Gate:
             )
         origins = [value for name, value in headers if name == b"origin"]
         if len(origins) > 1 or any(o.decode("latin-1").lower() not in self._origins for o in origins):
-            return ErrorAnswer(403, "origin", "pages of that origin may not use this server")
+            return ErrorAnswer(
+                403,
+                "origin",
+                "pages of that origin may not use this server. Nothing was changed; whoever runs it can allow the "
+                "origin with --allowed-origins.",
+            )
         return None
 
 
@@ -158,13 +164,21 @@ STOPPED: Final = ErrorAnswer(
 )
 """The answer to a call that a stop cut off."""
 
+SESSION_LOST: Final = ErrorAnswer(
+    404,
+    "session",
+    "Session not found: the server was started anew, or the session was not used for long. Nothing was changed; "
+    "initialize again.",
+)
+
 
 def head_too_large(most: int) -> ErrorAnswer:
     """Returns the refusal of a request whose line and headers have more than `most` bytes."""
     return ErrorAnswer(
         431,
         "too_large",
-        f"a request's line and headers have at most {most} bytes (limit head_bytes); send less in them",
+        f"a request's line and headers have at most {most} bytes (limit head_bytes); send less in them. Nothing "
+        "was changed.",
         limit="head_bytes",
         most=most,
     )
@@ -266,5 +280,5 @@ _CODES: Final = {404: "not_found", 405: "method", 406: "accept", 413: "too_large
 _REASONS: Final = {
     404: f"there is nothing at this path; MCP is served at {MCP_PATH}",
     405: "that method is not served here",
-    406: "accept both application/json and text/event-stream",
+    406: "send the header 'Accept: application/json, text/event-stream'",
 }

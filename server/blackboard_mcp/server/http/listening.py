@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import sys
 
@@ -20,6 +21,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((bare, port), family=family, backlog=1024)
     except (OSError, OverflowError) as exc:
+        if isinstance(exc, OSError) and exc.errno == errno.EADDRNOTAVAIL:
+            raise InvalidInput(f"{host} is no address of this machine; choose another with --host") from exc
         raise InvalidInput(f"cannot serve on {host} port {port}: {exc}; choose another with --port") from exc
     # Connections inherit this option. Without it asyncio's own loop delays the second part of an answer by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -17,6 +17,7 @@ import anyio
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, Unauthorized
 
+from ..access.door import of_one_ended
 from ..access.identity import AGENT_HEADER, OWNER_HEADER
 from ..background import alongside
 
@@ -71,11 +72,12 @@ class OpenRequests:
         for requests in by_credential.values():
             refusal = await self._refusal(requests[0])
             if refusal is not None:
+                why = of_one_ended(refusal, "request")
                 who = requests[0].principal
                 shown = f"token {who.credential} of {who.agent}" if who.credential else who.agent
                 logger.info("ended %d open requests: %s counts no more", len(requests), shown)
                 for request in requests:
-                    request.why = refusal
+                    request.why = why
                     request.life.cancel()
 
     async def _refusal(self, request: OpenRequest) -> BlackboardError | None:

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from blackboard_mcp.server.http.gate import MCP_PATH, STOPPED, ErrorAnswer
+from blackboard_mcp.server.http.gate import MCP_PATH, SESSION_LOST, STOPPED, ErrorAnswer
 from blackboard_mcp.server.http.identified import SESSION_HEADER
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,11 +31,10 @@ _TOLD: Final = (
 )
 _TAKEN: Final = "taken"
 """The first message back: from then on the request may have been done, whatever becomes of the worker."""
-_LOST: Final = ErrorAnswer(404, "session", "Session not found")
 _AWAY: Final = ErrorAnswer(
     503,
     "starting",
-    "the process that keeps sessions starts anew; try again in a second. Nothing was changed.",
+    "the worker that keeps sessions starts anew; send this again in a second. Nothing was changed.",
     headers={"Retry-After": "1"},
     retry_after_seconds=1.0,
 )
@@ -89,7 +88,7 @@ class SessionsElsewhere:
             writer.close()
         if not begun:
             in_session = any(name == SESSION_HEADER for name, _ in scope["headers"])
-            await (STOPPED if taken else _LOST if in_session else _AWAY)(scope, send)
+            await (STOPPED if taken else SESSION_LOST if in_session else _AWAY)(scope, send)
         elif not over:
             # An answer with a declared length may still lack bytes: sending then fails and the connection ends.
             with contextlib.suppress(Exception):

@@ -12,7 +12,7 @@ from typing import Final
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, POWERS, Action, Principal
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
-from blackboard_mcp.server.http.gate import ErrorAnswer, later
+from blackboard_mcp.server.http.gate import SESSION_LOST, ErrorAnswer, later
 from blackboard_mcp.server.http.identified import SESSION_HEADER
 from blackboard_mcp.server.limits.concurrency import Counted, counted_as
 from blackboard_mcp.server.limits.limits import Limits
@@ -104,11 +104,16 @@ class IdentifiedEndpoint:
         self, session_id: str, principal: Principal, scope: Scope, receive: Receive, send: Send
     ) -> None:
         session = self._sessions.pop(session_id, None)
-        if session is not None:
+        if session is None:
+            # Only the older generation has sessions; in the newer one the header says nothing.
+            if self._opens_session(_header(scope, _VERSION_HEADER)):
+                await SESSION_LOST(scope, send)
+                return
+        else:
             self._sessions[session_id] = session
             if not session.serves(principal):
                 # The same answer as for a session that does not exist.
-                await ErrorAnswer(404, "session", "Session not found")(scope, send)
+                await SESSION_LOST(scope, send)
                 return
             session.used = time.monotonic()
             session.requests += 1

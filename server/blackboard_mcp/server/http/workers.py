@@ -86,7 +86,12 @@ class _Workers:
         self._listener.close()
         _, late = await asyncio.wait(keeping, timeout=STOP_SECONDS)
         if late:
-            logger.error("%d workers did not stop within %g seconds and are killed", len(late), STOP_SECONDS)
+            names = ", ".join(f"worker {number}" for number in sorted(self._workers))
+            logger.error(
+                "%s did not stop within %g seconds: killed; what was acknowledged is kept",
+                names,
+                STOP_SECONDS,
+            )
             self._send(signal.SIGKILL)
             await asyncio.wait(late)
             self._code = 1
@@ -178,6 +183,8 @@ class _Workers:
                 worker.ready = True
                 self._first.set()
                 self._listen()
+                if self._started.is_set():
+                    logger.warning("worker %d answers again (process %d)", worker.number, worker.process.pid)
                 if not self._started.is_set() and len(self._ready()) == self._settings.workers:
                     self._started.set()
                     say_ready(self._url)
