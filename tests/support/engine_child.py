@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ MIGRATIONS = [
     """,
 ]
 APPLICATION = 0x626F6172
+DEADLINE = 600.0
+"""Seconds until a lock is given up; a busy machine keeps one of eight processes waiting for more than the usual 15."""
 
 
 def say(**facts: Any) -> None:
@@ -61,7 +64,9 @@ async def play(role: str, path: Path, number: int) -> None:
     group.GroupWriter.tidying_is_due = lambda self, raw: True  # type: ignore[method-assign]
 
     async def open_engine() -> SqliteEngine:
-        return await SqliteEngine.open(path, migrations=MIGRATIONS, application_id=APPLICATION)
+        return await SqliteEngine.open(
+            path, migrations=MIGRATIONS, application_id=APPLICATION, deadline=DEADLINE
+        )
 
     author = str(os.getpid())
     if role == "start":
@@ -98,9 +103,11 @@ async def play(role: str, path: Path, number: int) -> None:
         stack.push_async_callback(engine.close)
         if role == "write":
             # Reports when it has written `number` entries, and goes on until a line on standard input.
-            stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+            # A thread of the event loop's would keep a process that fails from ending.
+            stop = threading.Thread(target=sys.stdin.readline, daemon=True)
+            stop.start()
             numbers: list[int] = []
-            while len(numbers) < number or not stop.done():
+            while len(numbers) < number or stop.is_alive():
                 numbers.append(await engine.write(post(author)))
                 if len(numbers) == number:
                     say(written=number)
