@@ -41,7 +41,7 @@ MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
 STARTERS: Final = frozenset({"demo", "doctor", "--workers"})
 """Words of commands that start processes themselves: each gets another warmed process to start them."""
-FURTHER: Final = ("anyio._backends._asyncio", "httpcore2", "lance_namespace", "numpy")
+FURTHER: Final = ("anyio._backends._asyncio", "httpcore2", "lance_namespace")
 """Modules that the product imports late and slowly; of the index only those that start no thread."""
 TESTS: Final = Path(__file__).parents[1]
 BESIDE: Final = "starter"
@@ -108,7 +108,6 @@ class Warmed:
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 cwd="/",
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # more would be threads
             )
         return self._socket
 
