@@ -2,9 +2,9 @@
 
 What is started is a real process, a child of the test process with its own id, streams, environment and
 folder. It is forked from one that has imported the product, which saves most of the time of a start. After
-`install`, `subprocess` starts such commands in this way on Linux. Other programs start as usual, and so do
-commands with settings that only a new interpreter reads: other values of `PYTHON…` in the environment, other
-users.
+`install`, `subprocess` starts such commands in this way on Linux on x86-64 and ARM64. Other programs start as
+usual, and so do commands with settings that only a new interpreter reads: other values of `PYTHON…` in the
+environment, other users.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ TESTS: Final = Path(__file__).parents[1]
 BESIDE: Final = "starter"
 """The name of a process that starts those of a command, and is a child of that command as they are."""
 _CLONE_PARENT: Final = 0x8000
-_SYS_CLONE: Final = 220 if platform.machine() == "aarch64" else 56
+_SYS_CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+"""The kernel's number of the call that forks, where it is known."""
 _CLONE: Final = ctypes.PyDLL(None).syscall
 _NAME: Final = Path("/proc/self/comm")
 _PLAIN: Final = {
@@ -124,7 +125,7 @@ class Warmed:
 
 def install(warmed: Warmed | None = None) -> None:
     """Makes `subprocess`, and asyncio with it, start the product's command from a warmed process from now on."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or _SYS_CLONE is None:
         return
     given = subprocess.Popen._execute_child  # type: ignore[attr-defined]
     subprocess.Popen._execute_child = _starting(given, warmed or Warmed())  # type: ignore[attr-defined]

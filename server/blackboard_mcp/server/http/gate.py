@@ -170,6 +170,7 @@ SESSION_LOST: Final = ErrorAnswer(
     "Session not found: the server was started anew, or the session was not used for long. Nothing was changed; "
     "initialize again.",
 )
+"""The answer to a request of a session that does not exist, or is somebody else's."""
 
 
 def head_too_large(most: int) -> ErrorAnswer:

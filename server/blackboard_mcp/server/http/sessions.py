@@ -106,15 +106,14 @@ class IdentifiedEndpoint:
         session = self._sessions.pop(session_id, None)
         if session is None:
             # Only the older generation has sessions; in the newer one the header says nothing.
-            if self._opens_session(_header(scope, _VERSION_HEADER)):
-                await SESSION_LOST(scope, send)
-                return
+            lost = self._opens_session(_header(scope, _VERSION_HEADER))
         else:
             self._sessions[session_id] = session
-            if not session.serves(principal):
-                # The same answer as for a session that does not exist.
-                await SESSION_LOST(scope, send)
-                return
+            lost = not session.serves(principal)
+        if lost:  # one answer for the session of somebody else and for none
+            await SESSION_LOST(scope, send)
+            return
+        if session is not None:
             session.used = time.monotonic()
             session.requests += 1
         if _header(scope, _LAST_EVENT_HEADER) is not None:
