@@ -12,6 +12,7 @@ from typing import Any
 
 import postgres_server
 import pytest
+import rewritten
 import template
 import warmed
 from closing import LINES, skips
@@ -69,6 +70,10 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 gc.disable()  # until the tests are collected: nothing of them is garbage
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    rewritten.share(session.config)
 
 
 def pytest_collection_finish() -> None:
