@@ -21,7 +21,8 @@ def share(config: pytest.Config) -> None:
     if inputs is None or hook is None:
         return
     number, workers = int(inputs["workerid"].removeprefix("gw")), inputs["workercount"]
-    for path in sorted(TESTS.rglob("test_*.py"), key=lambda path: (path.stat().st_size, path))[number::workers]:
+    files = sorted(TESTS.rglob("test_*.py"), key=lambda path: (path.stat().st_size, path))
+    for path in files[number::workers]:
         module = ModuleType(path.stem)
         module.__spec__ = importlib.util.spec_from_file_location(path.stem, path, loader=hook)
         module.__dict__["__builtins__"] = {}
