@@ -426,7 +426,10 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class DebateView:
-    """A debate with its items, as one agent may see them, and the votes that count in it."""
+    """A debate with its items, as one agent may see them, and the votes that count in it.
+
+    `pass_due` says that the board is too full.
+    """
 
     debate: Debate
     root: Item
@@ -434,6 +437,7 @@ class DebateView:
     seq: int
     attention: Attention
     tally: Tally
+    pass_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)

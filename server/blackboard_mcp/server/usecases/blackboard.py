@@ -463,10 +463,12 @@ class Blackboard:
                 )
             case "status":
                 state = await store.debate_status(name, agent, number, look=more["look"])
-        if op != "status":
-            await self.prune_if_due(name)
         if isinstance(state, DebateView):
+            if state.pass_due and op != "status":
+                self.pruner.kick(name)
             state = replace(state, attention=self.looks.told(name, agent, state.seq, state.attention))
+        elif op != "status":
+            await self.prune_if_due(name)
         return name, state
 
     async def watch_topic(

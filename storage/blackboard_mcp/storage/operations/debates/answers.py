@@ -20,12 +20,14 @@ def unanswered(no: int, debate: int) -> Steps[list[int]]:
     return [critique for _, critique, answer, left in rows if not answer and not left]
 
 
-def summon(ledger: Ledger, debate: int, root: int) -> Steps[list[str]]:
+def summon(ledger: Ledger, debate: int, root: int, waiting: Sequence[int] | None = None) -> Steps[list[str]]:
     """Asks the watchers of a debate for their judgement once every critique is answered; returns whom it asked.
 
-    Where votes close debates, critiques that nobody owes an answer to any more do not count.
+    Where votes close debates, critiques that nobody owes an answer to any more do not count. `waiting` are the
+    critiques without an answer, if the caller knows them.
     """
-    waiting = yield from unanswered(ledger.no, debate)
+    if waiting is None:
+        waiting = yield from unanswered(ledger.no, debate)
     if waiting and ledger.board.config.quorum:  # votes do not wait for answers that nobody owes any more
         rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
         due = {row[1] for row in rows if row[2] == Duty.RESPOND and row[3] == ObligationState.OUTSTANDING}
@@ -66,7 +68,7 @@ def may_answer(ledger: Ledger, critique: ItemRow) -> Steps[bool]:
 
 def _may_answer(ledger: Ledger, critique: ItemRow, asked: Rows) -> Steps[bool]:
     """Tells whether an answer by the ledger's agent counts; `asked` are the duties to answer the critique."""
-    own = yield from owner_of(ledger.agent)
+    own = ledger.side
     sides = {row[0] for row in asked}
     edges = yield sql("edges_touching"), (ledger.no, numbers([critique.number]))
     criticised = [t for source, kind, t in edges if (source, kind) == (critique.number, EdgeKind.CRITIQUES)]
@@ -84,9 +86,9 @@ def _answered(
 ) -> Steps[None]:
     """Records the answer, meets the duties, and asks the watchers to judge if it was the last one missing."""
     debate, root = where
-    waiting = critique.number in (yield from unanswered(ledger.no, debate))
+    waiting = yield from unanswered(ledger.no, debate)
     yield sql("critique_answered"), (ledger.no, debate, critique.number, row.number)
-    own = yield from owner_of(ledger.agent)
+    own = ledger.side
     owners = yield from owners_of(r[0] for r in asked)
     theirs = [r for r in asked if owners[r[0]] == own] or asked
     met = [r for r in theirs if r[3] != ObligationState.ACKNOWLEDGED]
@@ -95,9 +97,11 @@ def _answered(
         reason = "answered" if agent == ledger.agent else f"answered by {ledger.agent}"
         values = (ledger.no, agent, item, duty, debate, str(ObligationState.ACKNOWLEDGED), reason)
         yield sql("obligation_set"), values
-    if not waiting and not met:
+    if critique.number not in waiting and not met:
         return
-    judges = yield from summon(ledger, debate, root)
+    judges = yield from summon(
+        ledger, debate, root, [number for number in waiting if number != critique.number]
+    )
     yield from ledger.emit(
         EventType.OBLIGATION_MET,
         critique,

@@ -15,14 +15,15 @@ from ...operation import Write
 from ..items import questions
 from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, load_any, load_visible, open_ledger, standing
-from ..ledger.principals import agents_of, owner_of
+from ..ledger.principals import agents_of
 from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
 from ..messages.request_rows import find
 from . import agreements, decisions
-from .answers import too_early, unanswered
+from .answers import too_early
 from .debates import (
     DUE,
     TAKEN_BACK,
+    Open,
     acts_for_author,
     close,
     debate_about,
@@ -36,7 +37,7 @@ from .debates import (
     watch_debate,
     withdraw_critique,
 )
-from .views import debate_status, kept_status
+from .views import kept_status, status_on
 from .votes import cast, tally
 
 
@@ -56,7 +57,7 @@ def debate(
     ledger = yield from open_ledger(write, board, agent)
     yield from act(ledger, call, call.number)
     yield from ledger.close()
-    return (yield from debate_status(board, agent, call.number, look=look))
+    return (yield from status_on(ledger.board, agent, call.number, look))
 
 
 def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
@@ -142,14 +143,13 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
         Conflict: the agent owes nothing, or owes an answer instead.
     """
     item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, call.version)
-    yield from questions.want_words(ledger, item)
+    rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
+    questions.want_words(ledger, item, rows)
     why = {"reason": cut(call.reason, MAX_REASON)} if call.reason else {}
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
-    rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
-    waiting: list[int] = []
+    waiting = [] if debate is None else debate.waiting
     if debate is not None:
-        waiting = yield from unanswered(ledger.no, debate.id)
         of_debate = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
         rows += [row for row in of_debate if row[1] != item.number]
     rows = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
@@ -158,7 +158,8 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
         return  # its acknowledgement in the debate has to wait for the answers
     if debate is not None and waiting and not any(_owes(ledger.agent, row) for row in rows):
         raise Refused((yield from too_early(ledger, debate.root, debate.id, waiting)))
-    names = yield from load_any(ledger.no, [row[1] for row in rows])
+    names = {item.number: item}
+    names |= yield from load_any(ledger.no, {row[1] for row in rows} - names.keys())
     for row in rows:
         if _owes(ledger.agent, row):
             met.add(row[4])
@@ -196,7 +197,10 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
         raise Conflict(
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )
-    yield from _go_on(ledger, met if debate is None else {*met, debate.id}, met)
+    if debate is not None and not agreed and met <= {debate.id}:
+        yield from _goes_on(ledger, debate, met)
+    else:
+        yield from _go_on(ledger, met if debate is None else {*met, debate.id}, met)
 
 
 def _owes(agent: str, row: Sequence[object]) -> bool:
@@ -207,9 +211,14 @@ def _owes(agent: str, row: Sequence[object]) -> bool:
 def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
     """Closes those of the debates whose rule is met; in debates of `changed`, the time until expiry starts anew."""
     for debate in (yield from open_debates(ledger.no, debates)):
-        if debate.id in changed:
-            yield from moved(ledger, debate.id)
-        yield from settle(ledger, debate)
+        yield from _goes_on(ledger, debate, changed)
+
+
+def _goes_on(ledger: Ledger, debate: Open, changed: set[int]) -> Steps[None]:
+    """Does the same as `_go_on` for one debate, whose root and critiques are as they were read."""
+    if debate.id in changed:
+        yield from moved(ledger, debate.id)
+    yield from settle(ledger, debate)
 
 
 def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
@@ -221,7 +230,7 @@ def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
     """
     item = yield from _item(ledger, DebateOp.WITHDRAW, number)
     debate = yield from debate_about(ledger.no, item)
-    mine = {ledger.agent, *(yield from agents_of((yield from owner_of(ledger.agent))))}
+    mine = {ledger.agent, *(yield from agents_of(ledger.side))}
     if item.type == ItemType.CRITIQUE and item.author in (mine if debate is not None else {ledger.agent}):
         yield from withdraw_critique(ledger, item, reason)
     elif debate is None:

@@ -18,9 +18,9 @@ from ...operation import Rows
 from ..items import retraction
 from ..leaving import guard_index, pressure
 from ..ledger.ledger import Ledger, load_any, standing
-from ..ledger.principals import behind, owner_of, owners_of, writer_of
+from ..ledger.principals import behind, owners_of, writer_of
 from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, differences, numbers, sql
-from .answers import ask_again, summon, unanswered
+from .answers import ask_again, summon
 from .standing_watches import watchers_of
 from .votes import decisions_of, tally
 
@@ -44,6 +44,7 @@ class Open:
         id: the sequence of the event that opened it.
         root: the debated item.
         critiques: numbers of the critiques.
+        waiting: numbers of those that the criticised side has not answered and that were not withdrawn.
         explicit: tells whether a call opened it, not a critique.
         opened_by: the agent that opened it.
     """
@@ -51,32 +52,38 @@ class Open:
     id: int
     root: ItemRow
     critiques: list[int]
+    waiting: list[int]
     explicit: bool
     opened_by: str
 
 
-def _open_debates(no: int, item: int, ids: Collection[int] = ()) -> Steps[list[Open]]:
-    """Returns the open debates in which an item is root or critique (0 for none), and those of `ids`, oldest first."""
-    rows = yield sql("debates_about"), (no, item, numbers(ids))
+def _open_debates(no: int, item: ItemRow | None, ids: Collection[int] = ()) -> Steps[list[Open]]:
+    """Returns the open debates in which an item, if any, is root or critique, and those of `ids`, oldest first."""
+    rows = yield sql("debates_about"), (no, item.number if item else 0, numbers(ids))
     if not rows:
         return []
     critiques: dict[int, list[int]] = {}
-    for debate, critique, _answer, _left in (
-        yield sql("critiques_of"), (no, numbers(row[0] for row in rows))
-    ):
+    waiting: dict[int, list[int]] = {}
+    for debate, critique, answer, left in (yield sql("critiques_of"), (no, numbers(row[0] for row in rows))):
         critiques.setdefault(debate, []).append(critique)
-    roots = yield from load_any(no, [row[1] for row in rows])
-    return [Open(id_, roots[root], critiques.get(id_, []), bool(told), by) for id_, root, by, told in rows]
+        if not answer and not left:
+            waiting.setdefault(debate, []).append(critique)
+    known = {item.number: item} if item else {}
+    roots = known | (yield from load_any(no, {row[1] for row in rows} - known.keys()))
+    return [
+        Open(id_, roots[root], critiques.get(id_, []), waiting.get(id_, []), bool(told), by)
+        for id_, root, by, told in rows
+    ]
 
 
 def open_debates(no: int, ids: Collection[int]) -> Steps[list[Open]]:
     """Returns those of the debates that are open, oldest first."""
-    return (yield from _open_debates(no, 0, ids)) if ids else []
+    return (yield from _open_debates(no, None, ids)) if ids else []
 
 
 def _debates_about(no: int, item: ItemRow) -> Steps[list[Open]]:
     """Returns the open debates about an item: first the one on the item, then those in which it is a critique."""
-    listed = yield from _open_debates(no, item.number)
+    listed = yield from _open_debates(no, item)
     return sorted(listed, key=lambda debate: debate.root.number != item.number)
 
 
@@ -138,10 +145,11 @@ def _begin(
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
-    yield from guard_index.hold(ledger.no, seq, [root.number])
+    about = [root.number] if critique is None else [root.number, critique.number]
+    yield from guard_index.hold(ledger.no, seq, about)
     for watcher in obliged:
         yield from owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
-    return Open(seq, root, [], explicit, ledger.agent)
+    return Open(seq, root, [], [], explicit, ledger.agent)
 
 
 def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
@@ -165,6 +173,7 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     if debate is None:
         debate = yield from _begin(ledger, target, item, [ledger.agent], explicit=False)
     else:
+        yield from guard_index.hold(ledger.no, debate.id, [item.number])
         yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
         yield from ledger.emit(
             EventType.DEBATE_JOINED,
@@ -179,13 +188,12 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
             if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
                 yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
-    yield from guard_index.hold(ledger.no, debate.id, [item.number])
     answers = target.author
     if answers == ledger.agent:  # the author criticises what another agent wrote into its entry
         answers = yield from writer_of(target)
     if answers not in (SYSTEM, ledger.agent):  # the server never answers
         yield from owe(ledger, answers, item.number, Duty.RESPOND, debate.id)
-    yield from summon(ledger, debate.id, debate.root.number)
+    yield from summon(ledger, debate.id, debate.root.number, [*debate.waiting, item.number])
 
 
 def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> Steps[None]:
@@ -270,14 +278,16 @@ def close(
     *,
     to: ItemRow | None = None,
     by: str = "",
+    rows: Rows | None = None,
 ) -> Steps[None]:
     """Closes a debate: sets its final state and the item's status, and waives duties that are still owed.
 
     `to` replaces an item that fell or is amended. `by` is the agent who decided, if the ledger's agent only
-    confirmed.
+    confirmed. `rows` are the debate's obligations, if the caller has just read them.
     """
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
-    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    if rows is None:
+        rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     left = [row for row in rows if row[3] in DUE]
     former = {"status": root.status}
     if outcome in FELL and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
@@ -341,19 +351,21 @@ def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
 
     One of them at least must act neither for the author's owner nor for the owner of the version's writer.
     """
-    if (yield from unanswered(ledger.no, debate.id)):
+    if debate.waiting:
         return False
-    rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     watching = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
     if any(row[3] == ObligationState.OUTSTANDING for row in watching):
         return False
     agreed = [row[0] for row in watching if row[3] == ObligationState.ACKNOWLEDGED]
-    agreeing = set((yield from owners_of(agreed)).values())
-    if any(agreeing <= {own} for own in (yield from behind(debate.root))):
+    sides = {debate.root.author, (yield from writer_of(debate.root))}
+    owners = yield from owners_of(sides.union(agreed))
+    agreeing = {owners[agent] for agent in agreed}
+    if any(agreeing <= {owners[side]} for side in sides):
         return False
     names = ", ".join(agreed[:_NAMED]) + (f" +{len(agreed) - _NAMED}" if len(agreed) > _NAMED else "")
     why = f"{'every critique was answered; ' if debate.critiques else ''}agreed: {names}"
-    yield from close(ledger, debate, DebateState.CONSENSUS, why, Outcome.STANDS)
+    yield from close(ledger, debate, DebateState.CONSENSUS, why, Outcome.STANDS, rows=rows)
     return True
 
 
@@ -433,4 +445,4 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
 
 def acts_for_author(ledger: Ledger, debate: Open) -> Steps[bool]:
     """Tells whether the ledger's agent acts for the author's owner, or for that of the version's writer."""
-    return (yield from owner_of(ledger.agent)) in (yield from behind(debate.root))
+    return ledger.side in (yield from behind(debate.root))

@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.items import TRANSITIONS, Status
 
 from ...operation import Rows
 from ..ledger.ledger import Ledger, load_any, load_visible, standing
-from ..ledger.principals import behind, owner_of, owners_of
+from ..ledger.principals import behind, owners_of
 from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
 from .debates import AWAY, TAKEN_BACK, Open, acts_for_author, close, moved, owe, settle_duty
 from .votes import decisions_of
@@ -97,7 +97,7 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
     if same and (yield from _counts(ledger, debate, call.deciders)):
         yield from _confirmed(ledger, debate, same[0])
         return
-    owner = yield from owner_of(ledger.agent)
+    owner = ledger.side
     values = (ledger.agent, root.version, str(call.outcome), number, call.reason, ledger.now)
     yield sql("decision_drop"), (ledger.no, debate.id, ledger.agent)
     yield sql("decision_put"), (ledger.no, debate.id, owner, *values)
@@ -241,7 +241,7 @@ def _there(ledger: Ledger, debate: Open, deciders: Collection[str]) -> Steps[lis
 
 def _others(ledger: Ledger, debate: Open) -> Steps[list[Decision]]:
     """Returns decisions of other owners on the present version, without those of the author's side."""
-    own = {(yield from owner_of(ledger.agent)), *(yield from behind(debate.root))}
+    own = {ledger.side, *(yield from behind(debate.root))}
     listed = (yield from decisions_of(ledger.no, [debate.id])).get(debate.id, [])
     return [d for d in listed if d.owner not in own and d.version == debate.root.version]
 

@@ -24,7 +24,12 @@ def debate_status(board: str, agent: str, number: int, *, look: int = 0) -> Step
     Raises:
         UnknownReference: the board does not exist, or the agent sees no such item.
     """
-    row = yield from get_board(board)
+    return (yield from status_on((yield from get_board(board)), agent, number, look))
+
+
+def status_on(row: BoardRow, agent: str, number: int, look: int) -> Steps[DebateView | Item]:
+    """Returns the same as `debate_status`, of a board that was read."""
+    board = row.id
     item = (yield from load_visible(row.no, [number], agent, board))[number]
     found = yield sql("debates_on"), (row.no, numbers([number]))
     if not found:
@@ -33,8 +38,8 @@ def debate_status(board: str, agent: str, number: int, *, look: int = 0) -> Step
         return (yield from values(row, [item], agent))[0]
     listed = yield from debates(row.no, found[-1:])
     debate = listed[0]
-    root = (yield from load_any(row.no, [debate.root]))[debate.root]
-    count = yield from tally(row.no, debate.id, root, row.config.quorum)
+    root = item if debate.root == number else (yield from load_any(row.no, [debate.root]))[debate.root]
+    count = yield from tally(row.no, debate.id, root, row.config.quorum, debate.votes)
     return (yield from _view(row, agent, look, debate, count, row.seq))
 
 
@@ -73,7 +78,8 @@ def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, se
     items = yield from values(row, list(seen.values()), agent)
     by_number = {i.number: i for i in items}
     waiting = yield from attention(row.no, agent, look)
-    return DebateView(debate, by_number[debate.root], by_number, seq, waiting, count)
+    due = row.config.pass_due(row.working_tokens, row.pressure)
+    return DebateView(debate, by_number[debate.root], by_number, seq, waiting, count, due)
 
 
 def debates(no: int, rows: Rows) -> Steps[list[Debate]]:

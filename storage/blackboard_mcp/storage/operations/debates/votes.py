@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from blackboard_mcp.protocols.debates import Decision, Outcome, Tally, Vote
 
 from ..ledger.ledger import Ledger
-from ..ledger.principals import behind, owner_of
+from ..ledger.principals import owners_of, writer_of
 from ..ledger.rows import ItemRow, Steps, instant, numbers, sql
 
 
 def cast(ledger: Ledger, debate: int, version: int, *, approve: bool, reason: str) -> Steps[str]:
     """Records the vote of the agent's owner in place of former ones, and returns the owner."""
-    owner = yield from owner_of(ledger.agent)
+    owner = ledger.side
     yield sql("vote_drop"), (ledger.no, debate, ledger.agent)
     yield (
         sql("vote_put"),
@@ -31,11 +31,17 @@ def votes_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Vote]]]:
     return found
 
 
-def tally(no: int, debate: int, root: ItemRow, quorum: int) -> Steps[Tally]:
-    """Returns the votes that count now: those on the present version, without those of the author's side."""
-    author = yield from owner_of(root.author)
-    own = yield from behind(root)
-    votes = (yield from votes_of(no, [debate])).get(debate, [])
+def tally(
+    no: int, debate: int, root: ItemRow, quorum: int, votes: Iterable[Vote] | None = None
+) -> Steps[Tally]:
+    """Returns the votes that count now: those on the present version, without those of the author's side.
+
+    `votes` are the debate's, if the caller has read them.
+    """
+    owners = yield from owners_of({root.author, (yield from writer_of(root))})
+    author, own = owners[root.author], set(owners.values())
+    if votes is None:
+        votes = (yield from votes_of(no, [debate])).get(debate, [])
     counted = [v for v in votes if v.version == root.version and v.owner not in own]
     return Tally(
         quorum=quorum,

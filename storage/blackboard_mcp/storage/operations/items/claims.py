@@ -27,7 +27,7 @@ def agree(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[list[Replaced]]
     """
     if row.type == ItemType.CRITIQUE or not cited.public:
         return []
-    own = yield from owner_of(ledger.agent)
+    own = ledger.side
     if own == (yield from owner_of(cited.author)):
         return []
     replaced: list[Replaced] = []

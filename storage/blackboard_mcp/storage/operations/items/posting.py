@@ -206,7 +206,11 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
             )
             for n in placed
         ]
-    rows = yield from load_any(ledger.no, placed)
+    draft = drafts[0]
+    if len(drafts) == 1 and placed[0] in ledger.fresh and draft.status is None and draft.agree is None:
+        rows = ledger.fresh  # its edges change other items only
+    else:
+        rows = yield from load_any(ledger.no, placed)
     return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
 
 

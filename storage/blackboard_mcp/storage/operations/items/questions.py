@@ -100,14 +100,13 @@ def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
         yield from let_off(ledger, cited, others, f"answered in {row.id}")
 
 
-def want_words(ledger: Ledger, question: ItemRow) -> Steps[None]:
-    """Refuses an acknowledgement of a question by an agent who owes it an answer in words.
+def want_words(ledger: Ledger, question: ItemRow, owed: Rows) -> None:
+    """Refuses an acknowledgement of a question by an agent who owes it an answer in words; `owed` is all it is owed.
 
     Raises:
         Conflict: the agent owes an answer, and nothing else.
     """
-    rows = yield sql("obligations_of_item"), (ledger.no, question.number)
-    mine = [row for row in rows if row[0] == ledger.agent and row[3] == ObligationState.OUTSTANDING]
+    mine = [row for row in owed if row[0] == ledger.agent and row[3] == ObligationState.OUTSTANDING]
     if mine and all(row[2] == Duty.RESPOND and row[4] == 0 for row in mine):
         raise Conflict(
             f"{question.id} asks you: an answer meets that, an acknowledgement does not. Nothing was changed; "

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.pruning import EXEMPT
 
-from ..ledger.principals import agents_of, owner_of
+from ..ledger.principals import agents_of
 from ..ledger.rows import Steps, dumps, numbers, sql
 from .guard_index import protected_among
 
@@ -41,16 +41,19 @@ def check(ledger: Ledger) -> Steps[None]:
     config = ledger.board.config
     if config.owner_held >= 1 or ledger.agent == SYSTEM:
         return
+    most = int(max(config.target_tokens, _ROOM) * config.owner_held)
+    share = int(config.low_tokens * config.owner_share) if config.owner_share < 1 else most
+    if ledger.board.working_tokens + ledger.tokens <= min(most, share):
+        return  # no account has more than the board
     chosen = yield sql("chosen_among"), (ledger.no, numbers(ledger.holding))
     if not chosen and not (yield from protected_among(ledger.no, ledger.holding)):
         return
-    owner = yield from owner_of(ledger.agent)
+    owner = ledger.side
     agents = dumps((yield from agents_of(owner)))
     if not (yield sql("others_there"), (ledger.no, agents, SYSTEM)):
         return
     if chosen and config.owner_share < 1:
         yield from _check_chosen(ledger, owner, agents)
-    most = int(max(config.target_tokens, _ROOM) * config.owner_held)
     ((tokens,),) = yield sql("held_on_account"), (ledger.no, agents, OTHERS)
     if tokens > most:
         raise QuotaExceeded(

@@ -137,6 +137,11 @@ class Ledger:
         return self.board.no
 
     @property
+    def side(self) -> str:
+        """The owner whom the agent acts for; the agent itself if none was named."""
+        return self.owner or self.agent
+
+    @property
     def next_seq(self) -> int:
         """The sequence of the next event."""
         return self.first_seq if self.board.copied else self.board.seq + 1
