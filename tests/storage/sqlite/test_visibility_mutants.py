@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import Item, Ref
 from blackboard_mcp.protocols.panels import Panel, panels_json
 from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.stages import NewStage
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.protocols.transactions import Since, Transaction
@@ -211,6 +212,13 @@ async def crossing(at: Table, patch: pytest.MonkeyPatch) -> None:
     await at.post("eve", "here I am")
     hide(at, await at.post("alice", "Who?", "QUESTION"))
     assert (await at.batch("eve", draft("Which?", "QUESTION"))).remarks == ()
+
+
+async def crossing_talk(at: Table, patch: pytest.MonkeyPatch) -> None:
+    asked = await at.post("eve", "Who?", "QUESTION")
+    hide(at, await at.post("alice", "I.", "REPLY", replies_to=asked))
+    remarks = (await at.batch("eve", draft("Or you?", "REPLY", replies_to=asked))).remarks
+    assert not [remark for remark in remarks if remark.kind is RemarkKind.UNSEEN]
 
 
 async def last_acts(at: Table, patch: pytest.MonkeyPatch) -> None:
@@ -565,6 +573,7 @@ CHECKS: dict[Check, str] = {
     conditions: "key_stands counted_by_kind counted_one_by_one counted_one_by_one:1 counted_one_by_one:2",
     critiques_before: "critiques_before",
     crossing: "crossing",
+    crossing_talk: "crossing_talk",
     dead_ends: "findings_fallen findings_fallen_close",
     debates_any: "debates_any",
     debates_ended: "debates_ended",

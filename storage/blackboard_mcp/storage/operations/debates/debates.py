@@ -145,8 +145,8 @@ def _begin(
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
-    about = [root.number] if critique is None else [root.number, critique.number]
-    yield from guard_index.hold(ledger.no, seq, about)
+    # A critique is held over its edge.
+    yield from guard_index.hold(ledger.no, seq, [root.number])
     for watcher in obliged:
         yield from owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
     return Open(seq, root, [], [], explicit, ledger.agent)

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.items import TALKING, TRANSITIONS, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..ledger.ledger import Ledger, load_any
-from ..ledger.rows import Steps, dumps, sql
+from ..ledger.rows import Steps, dumps, numbers, sql
 from ..reading.item_states import values
 
 _MATTERS: Final = frozenset(
@@ -35,13 +35,14 @@ def remarks(
     asks = [
         (place, item) for place, item in enumerate(items) if item.number in ledger.fresh and _may_cross(item)
     ]
-    fresh = [seq for seq, number in attention.fresh if number] if asks else []
+    fresh = {seq: number for seq, number in attention.fresh if number} if asks else {}
     if not fresh:
         return ()
     types = sorted({str(item.type) for _, item in asks} & _MATTERS)
     targets = sorted({target for _, item in asks for target in _talks_to(item)})
-    asked = (ledger.no, ledger.agent, dumps(fresh), _OPEN, dumps(types), dumps(targets), _ITEMS)
-    found = [row[0] for row in (yield sql("crossing"), asked)]
+    name, among = ("crossing", dumps(types)) if types else ("crossing_talk", numbers(fresh.values()))
+    asked = (ledger.no, ledger.agent, dumps([*fresh]), _OPEN, among, dumps(targets), _ITEMS)
+    found = [row[0] for row in (yield sql(name), asked)]
     named = {one.number for remark in known for one in remark.about}
     rows = yield from load_any(ledger.no, [number for number in found if number not in named])
     others = yield from values(ledger.board, [rows[number] for number in sorted(rows)], ledger.agent)

@@ -43,17 +43,22 @@ def check(ledger: Ledger) -> Steps[None]:
         return
     most = int(max(config.target_tokens, _ROOM) * config.owner_held)
     share = int(config.low_tokens * config.owner_share) if config.owner_share < 1 else most
-    if ledger.board.working_tokens + ledger.tokens <= min(most, share):
+    there = ledger.board.working_tokens + ledger.tokens
+    if there <= min(most, share):
         return  # no account has more than the board
     chosen = yield sql("chosen_among"), (ledger.no, numbers(ledger.holding))
     if not chosen and not (yield from protected_among(ledger.no, ledger.holding)):
         return
     owner = ledger.side
     agents = dumps((yield from agents_of(owner)))
-    if not (yield sql("others_there"), (ledger.no, agents, SYSTEM)):
+    beside = yield sql("share_beside_others"), (ledger.no, agents, SYSTEM)
+    if not beside:
         return
     if chosen and config.owner_share < 1:
         yield from _check_chosen(ledger, owner, agents)
+    own = int(beside[0][0])
+    if own + (there - own) // OTHERS <= most:
+        return  # all that is there, counted as on the account, is less
     ((tokens,),) = yield sql("held_on_account"), (ledger.no, agents, OTHERS)
     if tokens > most:
         raise QuotaExceeded(

@@ -131,9 +131,11 @@ CROSS JOIN item near ON near.board = ?1 AND near.number = json_extract(w.value, 
 CROSS JOIN item far ON far.board = ?1 AND far.number = json_extract(w.value, '$[1]')
 WHERE SHARED(near.owner, far.owner);
 
--- name: others_there
--- 1 if agents other than some (a JSON list) and the server (?3) have something in working memory.
-SELECT 1 FROM share WHERE board = ?1 AND author <> ?3 AND author NOT IN (SELECT value FROM json_each(?2)) LIMIT 1;
+-- name: share_beside_others
+-- The tokens of some agents (a JSON list) in working memory, if others than they and the server (?3) have something there.
+SELECT coalesce((SELECT sum(tokens) FROM share WHERE board = ?1 AND author IN (SELECT value FROM json_each(?2))), 0)
+WHERE EXISTS (SELECT 1 FROM share
+              WHERE board = ?1 AND author <> ?3 AND author NOT IN (SELECT value FROM json_each(?2)));
 
 -- name: held_on_account
 -- Tokens that may not leave on the account of some agents (a JSON list); of what others posted for
