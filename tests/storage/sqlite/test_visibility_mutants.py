@@ -215,10 +215,14 @@ async def crossing(at: Table, patch: pytest.MonkeyPatch) -> None:
 
 
 async def crossing_talk(at: Table, patch: pytest.MonkeyPatch) -> None:
+    # Twenty are compared, so hidden ones must not take the place of the one that is shown.
     asked = await at.post("eve", "Who?", "QUESTION")
-    hide(at, await at.post("alice", "I.", "REPLY", replies_to=asked))
+    shown = await at.post("alice", "I.", "REPLY", replies_to=asked)
+    for n in range(20):
+        hide(at, await at.post("alice", f"hidden {n}", "REPLY", replies_to=asked))
     remarks = (await at.batch("eve", draft("Or you?", "REPLY", replies_to=asked))).remarks
-    assert not [remark for remark in remarks if remark.kind is RemarkKind.UNSEEN]
+    crossed = [remark.about for remark in remarks if remark.kind is RemarkKind.UNSEEN]
+    assert [[item.number for item in about] for about in crossed] == [[shown.number]]
 
 
 async def last_acts(at: Table, patch: pytest.MonkeyPatch) -> None:
