@@ -99,8 +99,8 @@ outside of its turn, by the wire.
 _FEW_ITEMS = 120
 _ITEM_TOKENS = 9
 """A view is rendered from one item for so many tokens of its budget, at least `_FEW_ITEMS`: a line has 20 and more."""
-_SHORT = 40
-"""Most items for which a view is rendered on the event loop; larger views are rendered in a thread."""
+_SHORT = 200
+"""Most items for which a view is rendered on the event loop, in half a millisecond; a thread would cost as much again."""
 _COUNTED_INLINE = 20_000
 _OWNERS = 10_000
 
