@@ -100,7 +100,7 @@ _FEW_ITEMS = 120
 _ITEM_TOKENS = 9
 """A view is rendered from one item for so many tokens of its budget, at least `_FEW_ITEMS`: a line has 20 and more."""
 _SHORT = 200
-"""Most items for which a view is rendered on the event loop, in half a millisecond; a thread would cost as much again."""
+"""Most items for which a view is rendered on the event loop, for half a millisecond; a thread costs nearly as much."""
 _COUNTED_INLINE = 20_000
 _OWNERS = 10_000
 
