@@ -109,7 +109,7 @@ class Ledger:
     reserved: bool = True
     """Tells whether anybody may have reserved something of the board when the transaction began."""
     trusted: Trust | None = None
-    """The trust in what the agent posts, if it is known."""
+    """The trust in what the agent posts, if it is known. Whoever changes `agent` changes this and `owner`, too."""
     shown: Look | None = None
     """The place in the log up to which the database knows that the agent was shown it, if it knows any."""
     owner: str = ""

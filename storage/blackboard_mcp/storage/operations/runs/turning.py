@@ -33,6 +33,7 @@ from ...operation import Write
 from ..agenda.rows import MICROS
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any
+from ..ledger.principals import owner_of
 from ..ledger.rows import Steps, dumps, sql
 from ..reading.item_states import values
 from ..reading.rules import notice_on
@@ -218,7 +219,7 @@ def open_round(
     ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]
 ) -> Steps[tuple[list[int], tuple[tuple[str, str], ...]]]:
     """Posts all contributions of a sealed round, each by its agent, and lists lines that only one had."""
-    actor, changes = ledger.agent, ledger.changes
+    actor = ledger.agent, ledger.owner, ledger.trusted, ledger.changes
     ledger.changes = None  # the agents' own turns were judged as they contributed
     texts: list[tuple[str, str]] = []
     opened = []
@@ -226,13 +227,14 @@ def open_round(
         if turn.state != "ended" or not turn.text:
             continue
         kept = json.loads(turn.text)
-        ledger.agent = turn.agent
+        ledger.agent, ledger.trusted = turn.agent, None
+        ledger.owner = yield from owner_of(turn.agent)
         text = CountedText(kept["text"], kept["tokens"], ledger.board.config.tokenizer)
         turn.item, turn.text = (yield from _post(ledger, row, text)), ""
         opened.append(turn.item)
         yield from rows.put_turn(turn)
         texts.append((turn.agent, kept["text"]))
-    ledger.agent, ledger.changes = actor, changes
+    ledger.agent, ledger.owner, ledger.trusted, ledger.changes = actor
     alone = had_by_one(texts, MAX_ALONE)
     ids = [item_id(ItemType.LOG, number) for number in opened]
     data = {"run": row.id, "round": row.round, "items": ids, "alone": len(alone)}

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
@@ -446,6 +447,21 @@ class SealedTests:
             "choose",
             [item.id for item in done.items],
         )
+
+    @pytest.mark.parametrize("last", ["bob", "carol", "nobody"])
+    async def test_contributions_have_the_trust_in_their_own_agents(
+        self, at: Table, clock: HandClock, last: str
+    ) -> None:
+        await at.store.set_trust("bob", Trust.LOW)
+        await start(at, sealed=True)
+        await choose(at, "bob", "carol", *(["dave"] if last == "nobody" else []))
+        for agent in sorted(["bob", "carol"], key=lambda agent: agent == last):
+            await contribute(at, agent, f"{agent} counts nine.")
+        if last == "nobody":
+            clock.advance(400)
+            await at.store.sweep_runs()
+        items = [await at.item(number) for number in await at.query(text="nine")]
+        assert {item.author: item.trust for item in items} == {"bob": Trust.LOW, "carol": Trust.NORMAL}
 
     async def test_a_lapsed_turn_opens_the_round(self, at: Table, clock: HandClock) -> None:
         await start(at, sealed=True)
