@@ -124,12 +124,13 @@ def transact(
         ]
         yield from repeating.remember(ledger.board, agent, once, answer, write.now)
     remarks = yield from duplicates.remarks(ledger, items, written.endorsed, written.same)
+    own_since = None if ledger.others else before
     return Committed(
         items=tuple(items),
         debates=tuple(debated),
         seq=ledger.board.seq,
         board=ledger.board.value(),
-        attention=(yield from attention_after(ledger, look)),
+        attention=(yield from attention_after(ledger, look, own_since=own_since)),
         endorsed=tuple(written.endorsed),
         remarks=remarks,
     )
