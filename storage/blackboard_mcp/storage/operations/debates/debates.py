@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
 from ...operation import Rows
-from ..items import retraction
+from ..items import questions, retraction
 from ..leaving import guard_index, pressure
 from ..ledger.ledger import Ledger, load_any, standing
 from ..ledger.principals import behind, owners_of, writer_of
@@ -322,6 +322,7 @@ def close(
     yield from waive(ledger, left, f"debate {state}")
     yield from pressure.resolve_if_over(ledger, root)
     if outcome in FELL:
+        yield from questions.over(ledger, root, f"{root.id} fell")
         yield from retraction.retract(ledger, root, root.status, None if to is None else to.number)
         yield from _leave_all(ledger, root, f"{root.id} fell")
 

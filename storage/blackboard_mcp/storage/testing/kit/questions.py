@@ -109,12 +109,15 @@ class QuestionTests:
             await at.acknowledge("bob", question)
         assert await at.owed("bob") == {(question.number, Duty.RESPOND)}
 
-    @pytest.mark.parametrize("how", ["RESOLVED", "WITHDRAWN", "superseded"])
+    @pytest.mark.parametrize("how", ["RESOLVED", "WITHDRAWN", "superseded", "conceded"])
     async def test_a_question_that_is_over_asks_nobody(self, at: Table, how: str) -> None:
         question = await wonder(at)
         if how == "superseded":
             await wonder(at, "@carol which port?", supersedes=question)
             assert await at.zone(question) is Zone.ARCHIVE
+        elif how == "conceded":
+            await at.post("carol", "We use no port.", "CRITIQUE", critiques=question)
+            await at.concede("alice", question)
         else:
             await at.change("alice", question, status=how)
         assert await at.owed("bob") == set()

@@ -821,6 +821,7 @@ class Model(Footing, Wondering):
         elif root.status == "DEBATED":
             root.status = "ACTIVE"
         if outcome in FELL:
+            self.ask_no_more(debate.root)
             self.retract(debate.root)
             self.leave(debate.root)
 
