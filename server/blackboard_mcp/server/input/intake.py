@@ -65,6 +65,8 @@ class HookLine(Line):
 
 _ARGUMENTS: Final = Arguments("a line", Line)
 _REPORT: Final = Arguments("a line", HookLine)
+_LEVELS: Final = 200
+"""Most levels of what a hook reports, which is read by functions that call themselves."""
 
 
 def lines_of(document: str) -> list[Line]:
@@ -95,6 +97,8 @@ def _line(place: int, text: str) -> Line:
         )
     try:
         if "hook_event_name" in raw:
+            if _is_deep(raw):
+                raise RecursionError
             line: Line = HookLine(**_REPORT.check(fields_of(raw)))
         else:
             refuse_monsters("a line", raw)
@@ -109,6 +113,19 @@ def _line(place: int, text: str) -> Line:
             line=place,
         ) from None
     return line
+
+
+def _is_deep(raw: object) -> bool:
+    """Tells whether a value is nested deeper than `_LEVELS`."""
+    layer = [raw]
+    for _ in range(_LEVELS):
+        inside = [
+            value.values() if isinstance(value, dict) else value
+            for value in layer
+            if isinstance(value, dict | list)
+        ]
+        layer = [one for values in inside for one in values]
+    return bool(layer)
 
 
 def _check(line: Line) -> None:
