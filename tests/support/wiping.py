@@ -1,4 +1,4 @@
-"""Whether the SQLite in use overwrites what it deletes, as some systems build it."""
+"""What tests ask of the build of SQLite that they run on."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from blackboard_mcp.storage.sqlite import driver
 
 
 def wipes() -> bool:
+    """Tells whether SQLite overwrites deleted rows with zeros; Debian builds it so, pysqlite3 does not."""
     with closing(driver.connect(":memory:")) as raw:
         return bool(driver.pragma(raw, "secure_delete"))

@@ -162,7 +162,7 @@ async def test_a_giant_line_is_refused_by_its_id_and_the_next_one_served() -> No
     async with serving() as server:
         await server.send(giant, last.encode() + b"\n", call(2, "post", text="a"))
         answers = [await server.receive() for _ in range(3)]
-        assert peak_kilobytes(server.process.pid) < 240_000
+        assert peak_kilobytes(server.process.pid) < 200_000
     assert [answer["id"] for answer in answers] == ["big", 8, 2]
     assert "longer than" in answers[0]["error"]["message"]
     assert "result" in answers[2]

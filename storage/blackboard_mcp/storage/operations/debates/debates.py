@@ -145,7 +145,7 @@ def _begin(
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
-    # A critique is held over its edge.
+    # The walk from the root reaches the critique over its edge, so that no second one begins there.
     yield from guard_index.hold(ledger.no, seq, [root.number])
     for watcher in obliged:
         yield from owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)

@@ -50,7 +50,7 @@ def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) ->
         or draft.ttl_seconds is not None
     ):
         return None
-    bears = yield from mark_of(ledger.agent, draft, ledger.owner or ledger.agent)
+    bears = yield from mark_of(ledger.agent, draft, ledger.side)
     finding = draft.public and _is_finding(kind, draft.text)
     said = fingerprint(draft.text) if finding and draft.text.strip() else ""
     asked = (ledger.no, draft.sha256, ledger.agent, str(kind), bears, said)

@@ -308,7 +308,7 @@ def _entry(ledger: Ledger, key: str, draft: Draft) -> Steps[ItemRow | None]:
     Existing entries come before tombstones. Without a visibility, the agent's own entry comes before its team's, and
     that before the board's, as in reading.
     """
-    nearest = yield from marks_for(ledger.board, ledger.agent, draft, ledger.owner or ledger.agent)
+    nearest = yield from marks_for(ledger.board, ledger.agent, draft, ledger.side)
     found = [ItemRow(*raw) for raw in (yield sql("entries_of_key"), (ledger.no, dumps(list(nearest)), key))]
     return min(found, key=lambda row: (row.deleted, nearest.index(row.owner)), default=None)
 
@@ -351,7 +351,7 @@ def _create(
     yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
-    bears = yield from mark_of(ledger.agent, draft, ledger.owner or ledger.agent)
+    bears = yield from mark_of(ledger.agent, draft, ledger.side)
     known = {t for t in targets if visible_with(targets[t].owner, bears)}
     conversing = [targets[t] for k, t in edges if k in TALKING and t in known]
     if joins is not None:

@@ -55,7 +55,7 @@ def check(ledger: Ledger) -> Steps[None]:
     if not beside:
         return
     if chosen and config.owner_share < 1:
-        yield from _check_chosen(ledger, owner, agents)
+        yield from _check_chosen(ledger, owner, agents, share)
     own = int(beside[0][0])
     if own + (there - own) // OTHERS <= most:
         return  # all that is there, counted as on the account, is less
@@ -73,14 +73,12 @@ def check(ledger: Ledger) -> Steps[None]:
         )
 
 
-def _check_chosen(ledger: Ledger, owner: str, agents: str) -> Steps[None]:
+def _check_chosen(ledger: Ledger, owner: str, agents: str, most: int) -> Steps[None]:
     """Checks the owner's items that stay only because of their importance or an unanswered question.
 
     Raises:
-        QuotaExceeded: they have more tokens than the owner's share.
+        QuotaExceeded: they have more tokens than the owner's share, `most`.
     """
-    config = ledger.board.config
-    most = int(config.low_tokens * config.owner_share)
     listed = yield sql("chosen_on_account"), (ledger.no, agents, ledger.agent)
     tokens = sum(row[2] for row in listed)
     if tokens <= most:
