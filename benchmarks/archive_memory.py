@@ -1,13 +1,14 @@
 """Measures the memory of a process that posts and searches, and the CPU of indexing, as the archive grows.
 
-    python benchmarks/archive_memory.py [FOLDER-OF-LOGS] [--posts 50000] [--index-only]
+    python benchmarks/archive_memory.py [FOLDER-OF-LOGS] [--posts 50000] [--index-only | --own-process]
 
 Posts pieces of recorded sessions of 100 characters, twenty a call, to one board of an open installation that keeps its
 budget, so nearly all go to the archive and its index; after every 500 posts it searches once. Each row is 5,000 posts:
 the resident memory in MiB, how much of it is not pages of files, and the CPU of a post with its indexing, of the whole
 process. The last rows are the process once all is indexed, after its rest, and after twenty searches and a rest.
-`--index-only` gives the same documents to the index alone, as the indexer does. The texts are read from a file, so that
-they take no memory. Runs offline with the bundled model, on Linux.
+`--index-only` gives the same documents to the index alone, as the indexer does. `--own-process` has the index work in a
+process of its own, as a server does, and tells of both. The texts are read from a file, so that they take no memory.
+Runs offline with the bundled model, on Linux.
 """
 
 from __future__ import annotations
@@ -43,10 +44,27 @@ MAINTAINED = 32
 
 
 def resident() -> str:
-    """Returns the resident memory of this process in MiB, and that without the pages of files."""
-    pages, shared = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3])
+    """Returns the resident memory of this process and those it began, in MiB, and that without the pages of files."""
     mebi = os.sysconf("SC_PAGE_SIZE") / 2**20
-    return f"{pages * mebi:6.0f} MiB ({(pages - shared) * mebi:4.0f})"
+    told = []
+    for process in (os.getpid(), *map(int, children())):
+        pages, shared = map(int, Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1:3])
+        told.append(f"{pages * mebi:6.0f} MiB ({(pages - shared) * mebi:4.0f})")
+    return " and ".join(told)
+
+
+def children() -> list[str]:
+    """Returns the numbers of the processes that this one began."""
+    return [n for task in Path("/proc/self/task").iterdir() for n in (task / "children").read_text().split()]
+
+
+def cpu() -> float:
+    """Returns the seconds of CPU of this process and of those it began."""
+    tick = os.sysconf("SC_CLK_TCK")
+    begun = [
+        Path(f"/proc/{n}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split() for n in children()
+    ]
+    return time.process_time() + sum(int(line[11]) + int(line[12]) for line in begun) / tick
 
 
 def spool(logs: Path | None, count: int, file: Path) -> None:
@@ -66,19 +84,20 @@ class Rows:
     """Printer of a row for each `TOLD` items."""
 
     def __init__(self) -> None:
-        self._began = time.process_time()
+        self._began = cpu()
         print(f"{0:>7,}  {resident()}", flush=True)
 
     def tell(self, count: int) -> None:
         """Prints a row; `count` is the number of items so far, a multiple of `TOLD`."""
-        each = (time.process_time() - self._began) / TOLD
+        each = (cpu() - self._began) / TOLD
         print(f"{count:>7,}  {resident()}  {1e6 * each:6.0f} µs of CPU each", flush=True)
-        self._began = time.process_time()
+        self._began = cpu()
 
 
-async def posted(folder: Path, file: Path) -> None:
+async def posted(folder: Path, file: Path, *, own_process: bool) -> None:
     """Posts all texts to an installation, with searches in between."""
-    async with installation(Settings(data=folder), eager_index=True) as open_:
+    opening = installation(Settings(data=folder), eager_index=True, index_process=own_process)
+    async with opening as open_:
 
         async def search(text: str) -> None:
             query, words = archive_query(
@@ -144,7 +163,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("logs", nargs="?", type=Path, metavar="FOLDER-OF-LOGS")
     parser.add_argument("--posts", type=int, default=50_000, help="how many (default 50000)")
-    parser.add_argument("--index-only", action="store_true", help="give them to the index alone")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--index-only", action="store_true", help="give them to the index alone")
+    only.add_argument("--own-process", action="store_true", help="have the index work in its own process")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "texts")
@@ -153,7 +174,10 @@ def main() -> None:
         )
         other.start()
         other.join()
-        asyncio.run((indexed if given.index_only else posted)(Path(folder, "data"), file))
+        data = Path(folder, "data")
+        asyncio.run(
+            indexed(data, file) if given.index_only else posted(data, file, own_process=given.own_process)
+        )
 
 
 if __name__ == "__main__":

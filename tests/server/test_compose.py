@@ -285,6 +285,15 @@ def mapped(pid: int) -> set[str]:
     return {name for name in HEAVY if re.search(rf"/[^/\n]*{name}[^\n]*\.so", maps)}
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has begun."""
+    return [
+        int(n)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for n in (task / "children").read_text().split()
+    ]
+
+
 class Process:
     """A `serve --transport stdio` process, driven by lines."""
 
@@ -355,8 +364,11 @@ async def test_a_stdio_process_loads_no_index_before_the_archive_is_searched_and
         found = await there.call("query_archive", text="word")
         assert found["items"]
         async with asyncio.timeout(PATIENCE):
-            while "lance" not in mapped(started.pid):  # the search has set the indexer going
+            # The search has set the indexer going, in a process of its own.
+            while not any("lance" in mapped(child) for child in children(started.pid)):
                 await there.call("wait", seconds=0.1)
+        (child,) = children(started.pid)
+        assert mapped(started.pid) == set()
     finally:
         assert started.stdin is not None
         started.stdin.close()
@@ -364,3 +376,5 @@ async def test_a_stdio_process_loads_no_index_before_the_archive_is_searched_and
         _, said = await asyncio.wait_for(asyncio.gather(started.wait(), started.stderr.read()), PATIENCE)
     assert started.returncode == 0
     assert b"Traceback" not in said
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)

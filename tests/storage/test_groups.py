@@ -85,8 +85,9 @@ FEW = ("SCAN json_each", "SCAN board", "SCAN b", "SCAN r", "SCAN CONSTANT")
 """What is few whatever a board holds: the boards, and what a statement is given."""
 
 
-def test_every_statement_about_groups_and_subscriptions_is_served_by_an_index() -> None:
-    raw = InlineEngine()._raw
+async def test_every_statement_about_groups_and_subscriptions_is_served_by_an_index() -> None:
+    engine = InlineEngine()
+    raw = engine._raw
     folder = Path(rows.__file__).parents[2] / "sqlite" / "queries"
     looked = 0
     for page in ("groups.sql", "subscriptions.sql"):
@@ -99,6 +100,7 @@ def test_every_statement_about_groups_and_subscriptions_is_served_by_an_index() 
                 looked += 1
                 assert not detail.startswith("SCAN") or detail.startswith(FEW), f"{name}: {detail}"
     assert looked > 40
+    await engine.close()
 
 
 def statement_values(statement: str) -> int:

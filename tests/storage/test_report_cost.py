@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable, Iterator
 
+import pytest
 from blackboard_mcp.protocols.agenda import NewTask, Settle
 from blackboard_mcp.protocols.tokens import CountedText
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table
@@ -35,21 +37,32 @@ async def report(at: Table, times: int) -> int:
     return taken
 
 
-def test_the_same_words_are_not_looked_through_for_ever() -> None:
-    few, many = (asyncio.run(report(Table(inline_store(HandClock())), times)) for times in (100, 400))
+@pytest.fixture
+def made() -> Iterator[Callable[[], Table]]:
+    """Makes boards, each in a store of its own."""
+    tables: list[Table] = []
+
+    def make() -> Table:
+        tables.append(Table(inline_store(HandClock())))
+        return tables[-1]
+
+    yield make
+    for table in tables:
+        asyncio.run(table.store.close())
+
+
+def test_the_same_words_are_not_looked_through_for_ever(made: Callable[[], Table]) -> None:
+    few, many = (asyncio.run(report(made(), times)) for times in (100, 400))
     assert many <= few * 1.05, (few, many)
 
 
-def test_the_same_words_by_another_are_found_among_many() -> None:
-    async def reported() -> None:
-        at = Table(inline_store(HandClock()))
-        await report(at, 100)
-        await at.store.plan(at.board, "alice", [NewTask(title="one more")])
-        taken = await at.store.take_task(at.board, "carol")
-        assert taken is not None
-        done = await at.store.settle_task(at.board, "carol", DONE)
-        assert done.item is not None
-        assert done.item.author == "bob"
-        assert done.item.supporters == ("carol",)
-
-    asyncio.run(reported())
+async def test_the_same_words_by_another_are_found_among_many(made: Callable[[], Table]) -> None:
+    at = made()
+    await report(at, 100)
+    await at.store.plan(at.board, "alice", [NewTask(title="one more")])
+    taken = await at.store.take_task(at.board, "carol")
+    assert taken is not None
+    done = await at.store.settle_task(at.board, "carol", DONE)
+    assert done.item is not None
+    assert done.item.author == "bob"
+    assert done.item.supporters == ("carol",)

@@ -116,20 +116,24 @@ async def installation(
     background: bool = True,
     memory: bool = False,
     peers: Peers | None = None,
+    index_process: bool = False,
 ) -> AsyncIterator[Installation]:
     """Opens a data folder, and closes everything in order when the context is left.
 
     `background` runs expiry, unfinished pruning passes, retention and the record of use. With `memory` the
     boards live in memory, and the archive's index in a temporary folder. `eager_index` starts indexing at
     once instead of with the first search. `peers` are other processes of this server, which share its rates.
+    `index_process` has the archive's index work in a process of its own.
     """
     if memory:
         with TemporaryDirectory(prefix="blackboard-", ignore_cleanup_errors=True) as folder:
             passing = replace(settings, data=Path(folder))
-            async with _opened(passing, eager_index, clock, background, memory, peers) as opened:
+            async with _opened(
+                passing, eager_index, clock, background, memory, peers, index_process
+            ) as opened:
                 yield opened
     else:
-        async with _opened(settings, eager_index, clock, background, memory, peers) as opened:
+        async with _opened(settings, eager_index, clock, background, memory, peers, index_process) as opened:
             yield opened
 
 
@@ -141,6 +145,7 @@ async def _opened(
     background: bool,
     memory: bool,
     peers: Peers | None,
+    index_process: bool,
 ) -> AsyncIterator[Installation]:
     time = clock or SystemClock()
     policies = Policies(settings.policy)
@@ -172,6 +177,7 @@ async def _opened(
             index=await _own_index(settings),
             embedder=embedder,
             shared=None if memory else _shared_index(settings, opened),
+            own_process=index_process,
         )
         endpoint = chat_endpoint(settings)
         writer = summary_writer(settings, store, tokenizers, endpoint)

@@ -40,12 +40,19 @@ def has_lance() -> bool:
     return importlib.util.find_spec("lancedb") is not None
 
 
-def archive_index(path: Path, embedder: EmbedderChoice) -> ArchiveIndex:
-    """Returns the archive index in a folder: LanceDB's, or without LanceDB an index of words only."""
+def archive_index(path: Path, embedder: EmbedderChoice, *, own_process: bool = False) -> ArchiveIndex:
+    """Returns the archive index in a folder: LanceDB's, or without LanceDB an index of words only.
+
+    With `own_process` LanceDB's works in a process of its own.
+    """
     if not has_lance():
         from .fts.index import FtsArchiveIndex
 
         return FtsArchiveIndex(path)
+    if own_process:
+        from .lance.process import ProcessArchiveIndex
+
+        return ProcessArchiveIndex(path, embedder)
     from .lance.index import LanceArchiveIndex
 
     return LanceArchiveIndex(path, embedder.load(), vector_weight=embedder.vector_weight)
@@ -89,6 +96,7 @@ class SearchableArchive:
         index: the index; by default the one from `archive_index`.
         embedder: chooses the embedding model of the default index.
         shared: a location for it that several machines share, in place of the folder.
+        own_process: has the default index work in a process of its own.
     """
 
     def __init__(
@@ -101,6 +109,7 @@ class SearchableArchive:
         index: ArchiveIndex | None = None,
         embedder: EmbedderChoice = BUNDLED,
         shared: SharedLocation | None = None,
+        own_process: bool = False,
     ) -> None:
         self._source = source
         self._path = path
@@ -109,6 +118,7 @@ class SearchableArchive:
         self._index = index
         self._embedder = embedder
         self._shared = shared
+        self._own_process = own_process
         self._indexer: Indexer | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -127,7 +137,7 @@ class SearchableArchive:
                 self._index = self._shared.index(self._embedder)
                 few = {"batch": _SHARED_BATCH, "gather": self._shared.every}
             elif self._index is None:
-                self._index = archive_index(self._path, self._embedder)
+                self._index = archive_index(self._path, self._embedder, own_process=self._own_process)
             self._indexer = Indexer(self._source, self._index, self._holder, **few)
         return self._index, self._indexer
 

@@ -241,7 +241,7 @@ async def serve_stdio(settings: Settings) -> None:
     """Serves one client until its input ends or SIGTERM comes."""
     from .. import compose
 
-    async with compose.installation(settings, eager_index=False) as opened:
+    async with compose.installation(settings, eager_index=False, index_process=True) as opened:
         server = compose.build_server(opened)
         _started()
         if sys.stdin is not None and sys.stdin.isatty():
@@ -293,7 +293,7 @@ async def serve_http(settings: Settings, worker: Worker | None = None) -> None:
 
     tls = tls_of(settings.tls_cert, settings.tls_key)
     proxies = networks_of(settings.behind_proxy)
-    async with compose.installation(settings, eager_index=True, peers=worker) as opened:
+    async with compose.installation(settings, eager_index=True, peers=worker, index_process=True) as opened:
         open_to_all = await compose.open_to_all(opened)
         if not open_to_all and not settings.allow_open_folder:
             check_folder(settings.folder)
