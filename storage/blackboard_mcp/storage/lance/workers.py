@@ -18,7 +18,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 REST_SECONDS = 10.0
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 5.0
 
 
 def damaged(error: Exception) -> ArchiveUnavailable:
