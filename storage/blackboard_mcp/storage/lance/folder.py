@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -19,6 +20,7 @@ from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.importing import put_off
+from blackboard_mcp.storage.allocator import give_back
 from blackboard_mcp.storage.lance.upkeep import INDEXED_ROWS
 
 Caches = tuple[int, int]
@@ -153,8 +155,11 @@ def _driver() -> Any:
     # The driver wants a few models of this client for catalogs on the network. The requests that nobody here sends
     # take as long to import as the rest of the driver, and other threads wait for the interpreter meanwhile.
     put_off("lance_namespace_urllib3_client")
+    loaded = "lancedb" in sys.modules
     import lancedb
 
+    if not loaded:
+        give_back()  # loading it touches twice the code that is run later
     return lancedb
 
 
