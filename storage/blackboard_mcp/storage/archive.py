@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,13 +44,13 @@ def has_lance() -> bool:
 def archive_index(path: Path, embedder: EmbedderChoice, *, own_process: bool = False) -> ArchiveIndex:
     """Returns the archive index in a folder: LanceDB's, or without LanceDB an index of words only.
 
-    With `own_process` LanceDB's works in a process of its own.
+    With `own_process` LanceDB's works in a process of its own, unless Python is part of another program.
     """
     if not has_lance():
         from .fts.index import FtsArchiveIndex
 
         return FtsArchiveIndex(path)
-    if own_process:
+    if own_process and sys.executable:
         from .lance.process import ProcessArchiveIndex
 
         return ProcessArchiveIndex(path, embedder)

@@ -140,8 +140,9 @@ async def test_signals_to_a_server_are_none_of_its_business(
 ) -> None:
     await index.upsert([document(1, "rust")])
     assert os.getpgid(pid(index)) != os.getpgid(0), "Ctrl-C in a terminal does not reach it"
-    os.kill(pid(index), signal.SIGTERM)
     first = pid(index)
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        os.kill(first, stop)
     assert await numbers(index, "rust") == [1]
     assert pid(index) == first
 
@@ -226,8 +227,10 @@ async def test_messages_of_the_process_are_in_the_log(
         await index.close()
     assert [hit.number for hit in answer.hits] == [1]
     assert "matched by words only" in answer.notice
-    told = [r for r in caplog.records if "the embedding model failed on a query" in r.getMessage()]
-    assert [(r.name, r.levelno) for r in told] == [("blackboard_mcp.storage.lance.index", logging.WARNING)]
+    (told,) = [
+        r for r in caplog.records if r.getMessage().startswith("the embedding model failed on a query")
+    ]
+    assert (told.name, told.levelno) == ("blackboard_mcp.storage.lance.index", logging.WARNING)
 
 
 async def test_modules_of_the_folder_that_a_server_was_started_in_are_not_run(

@@ -181,7 +181,7 @@ async def _serve(source: BinaryIO, sink: BinaryIO) -> None:
     begin = await asyncio.to_thread(_read, source)
     if begin is None:
         return
-    logging.basicConfig(level=begin.level, handlers=[_Log(send)])
+    logging.basicConfig(level=begin.level, handlers=[_Log(send)], format="%(message)s")
     index = LanceArchiveIndex(begin.path, begin.embedder.load(), vector_weight=begin.embedder.vector_weight)
     host, loop, ended = _Host(index, send), asyncio.get_running_loop(), asyncio.Event()
 
@@ -199,9 +199,8 @@ async def _serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 def main() -> None:
     """Serves until the input ends."""
-    if hasattr(signal, "SIGTERM"):
-        # The process that began this one closes the input when it stops.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)  # the process that began this one closes the input when it stops
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no frame
     asyncio.run(_serve(sys.stdin.buffer, sink))
