@@ -12,6 +12,8 @@ import boards
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import ItemType, Zone
+from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.pruning.summaries.endpoint import MAX_CALLS
 from blackboard_mcp.server.pruning.summaries.writing import SummaryWriter
@@ -91,6 +93,21 @@ async def test_a_board_chooses_among_what_its_server_has(
             assert writer.chosen(BoardConfig(summariser="openai")) == "extractive"
             assert writer.chosen(BoardConfig(summariser="openai")) == "extractive"
         assert caplog.text.count("not configured here") == 1
+
+
+async def test_what_a_summary_rests_on_besides_is_not_told_as_moved(
+    tmp_path: Path, model: Any, make_item: Callable[..., Any], tokenizer: Tokenizer
+) -> None:
+    """The first item of a thread may be long in the archive."""
+    first = make_item(1, "There are two pumps.", zone=Zone.ARCHIVE)
+    rest = [make_item(n, f"Pump {n} is {n} bar.", ItemType.REPLY, thread=1) for n in (2, 3)]
+    async with small(tmp_path, model) as opened:
+        writer: SummaryWriter = opened.opened.pruner.writer
+        written = writer.finished(
+            (1, (2, 3)), [first, *rest], "Two pumps [F-1, R-2].", tokenizer, writer="ollama"
+        )
+    assert (written.sources, [*written.new.seen]) == (("R-2", "R-3"), [2, 3])
+    assert "F-1" in written.new.text
 
 
 async def test_a_dry_run_asks_nobody(tmp_path: Path, model: Any) -> None:

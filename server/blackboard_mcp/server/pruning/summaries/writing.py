@@ -214,7 +214,7 @@ class SummaryWriter:
             refused=refused,
             author=author,
         )
-        return WrittenSummary(new, tuple(item.id for item in sources))
+        return WrittenSummary(new, tuple(item.id for item in sources if item.zone is Zone.WORKING))
 
     async def _sources(self, board: str, thread: Thread) -> list[Item]:
         """Returns the source items of a thread; an empty list when it may not be summarised after all."""
