@@ -17,6 +17,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table
 from blackboard_mcp.storage.testing.walk.machine import walk
 from blackboard_mcp.storage.testing.walk.walks import stride
+from profiles import draw_alike_everywhere
 
 
 def test_they_are_the_same_rows_in_the_same_order_with_the_same_types(
@@ -37,6 +38,7 @@ def test_they_are_the_same_rows_in_the_same_order_with_the_same_types(
     async def opened(clock: Clock) -> SqlBoardStore:
         return await open_memory_store(clock=clock)
 
+    draw_alike_everywhere(monkeypatch)  # the same walk by day and at night
     monkeypatch.setattr(group, "fetched", compared)
     monkeypatch.setattr(snapshots, "_FEW_NEWS", 0)
     walked = walk(opened, stride(4), seeds=(13,))
