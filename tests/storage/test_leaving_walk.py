@@ -18,5 +18,9 @@ def test_who_leaves_owes_and_watches_nothing_and_all_else_goes_on() -> None:
     if walked.error is not None:
         raise walked.error
     walked.assert_held("model")
-    for duty in ("acknowledge", "respond", *(() if NIGHTLY else ("agree", "confirm"))):  # few come by the others
+    for duty in (
+        "acknowledge",
+        "respond",
+        *(() if NIGHTLY else ("agree", "confirm")),
+    ):  # few come by the others
         assert walked.happened[f"waived {duty}"] > 0, dict(walked.happened)

@@ -94,7 +94,7 @@ class BoardCounts:
         if not holders:
             return counted
         where = rows.on_board(board) & rows.seen_by(_EVERYBODY)
-        reach = EngineReach(rows.stored(board), where, self._fills(windows), _EVERYBODY)
+        reach = EngineReach(rows.stored(board), where, self._share(windows), _EVERYBODY)
         # Asked for together, they cost what one costs.
         found = by_words(table, list(holders), reach, ["number", "words"], EXACT + 1)
         if found.num_rows > EXACT and len(holders) > 1:
@@ -117,10 +117,10 @@ class BoardCounts:
             self._samples[board] = {word: count for word, count in times.items() if count >= SURE}
         return self._samples[board]
 
-    def fills(self, board: str) -> bool:
-        """Tells whether the board fills most of a large table, according to the counts known so far."""
+    def share(self, board: str) -> float:
+        """Returns the share of a large table that the board fills, by the counts known so far; 0 if it is not most."""
         with self._lock:
-            return self._fills(self._boards.get(board, (0, 0.0))[0])
+            return self._share(self._boards.get(board, (0, 0.0))[0])
 
-    def _fills(self, windows: int) -> bool:
-        return windows >= MOST * self._rows
+    def _share(self, windows: int) -> float:
+        return min(windows / self._rows, 1.0) if windows and windows >= MOST * self._rows else 0.0

@@ -15,7 +15,9 @@ from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import rows, vectors
 
 PROBES = 50
-REFINE = 16
+_SPARE = 8
+"""One more in so many is asked for than the share of a board makes likely."""
+REFINE = 8
 """How many times as many rows are compared by their whole vectors as the driver is asked for by signs."""
 MOST = 0.5
 """The share of the table's windows from which a board is said to fill most of it."""
@@ -25,32 +27,32 @@ MOST = 0.5
 class EngineReach:
     """The rows that a search may return: those of one board that match a filter and that a viewer may see.
 
-    `fills` is true if the board fills most of a large table and there is no other filter.
+    `share` is the share of the table's windows that they are if this is most of a large table, otherwise 0.
     """
 
     board: str
     where: Any
-    fills: bool = False
+    share: float = 0.0
     viewer: Viewer | None = None
 
     @classmethod
-    def of(cls, query: ArchiveQuery, *, fills: bool) -> EngineReach:
-        """Returns the rows that a query may find."""
+    def of(cls, query: ArchiveQuery, *, share: float) -> EngineReach:
+        """Returns the rows that a query may find; `share` is the board's share of the table."""
         plain = ArchiveQuery(query.board, query.text, query.limit, viewer=query.viewer) == query
-        return cls(rows.stored(query.board), rows.matching(query), fills and plain, query.viewer)
+        return cls(rows.stored(query.board), rows.matching(query), share if plain else 0.0, query.viewer)
 
     def search(self, ask: Callable[[], Any], columns: Sequence[str], limit: int) -> Any:
         """Returns the first `limit` rows of the search that `ask` begins, as an Arrow table in the driver's order.
 
         Beside `columns` it has `_rowid`, the place of each row.
         """
-        if not self.fills:
+        if not self.share:
             asked = ask().where(self.where, prefilter=True).limit(limit)
             return asked.with_row_id(True).select(list(columns)).to_arrow()
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        more = 2 * limit
+        more = int(limit / self.share) + limit // _SPARE
         found = ask().limit(more).with_row_id(True).select([*columns, "board", "owner"]).to_arrow()
         own = found.filter(pc.equal(found["board"], self.board))
         if self.viewer is not None:
@@ -78,8 +80,8 @@ def by_vector(table: Any, vector: Any, reach: EngineReach, columns: Sequence[str
 
     def ask() -> Any:
         near = table.search(asked, vector_column_name=vectors.SIGNS).distance_type("hamming")
-        # No upper bound: a narrow filter must not leave its matches unprobed.
-        return near.maximum_nprobes(0).minimum_nprobes(PROBES)
+        # A narrow filter must not leave its matches unprobed, and without one there is no need to probe more.
+        return near.nprobes(PROBES) if reach.share else near.maximum_nprobes(0).minimum_nprobes(PROBES)
 
     found = reach.search(ask, [*{*columns, *vectors.COLUMNS, "_distance"}], REFINE * limit)
     near = vectors.directions(vectors.of_rows(found, len(vector))) @ vector

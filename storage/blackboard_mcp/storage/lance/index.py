@@ -443,7 +443,7 @@ class LanceArchiveIndex:
         if image is not None:
             found = image.candidates(query, bm25, vector, depth)
         elif table is not None:
-            reach = EngineReach.of(query, fills=self._counts.fills(query.board))
+            reach = EngineReach.of(query, share=self._counts.share(query.board))
             found = retrieve(table, reach, bm25, vector, rare, depth, query.limit, months(query.text))
         outdated = {*cuts, *waiting.removed}
         found = [candidate for candidate in found if candidate.number not in outdated]
