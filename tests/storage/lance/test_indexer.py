@@ -389,6 +389,24 @@ async def test_a_failed_search_has_the_index_built_anew(journal: Any, document: 
     assert "reset" in index.calls
 
 
+@pytest.mark.parametrize("ends_again", [False, True])
+async def test_after_its_process_ended_an_index_is_compared_and_only_built_anew_if_that_fails(
+    journal: Any, document: Make, ends_again: bool
+) -> None:
+    index = MemoryIndex()
+    indexer = Indexer(journal, index, "me", pause=no_pause)
+    ended = ArchiveUnavailable("ended twice", reason="ended")
+    async with running(indexer):
+        journal.archive([document(1)])
+        await journal.drained()
+        if ends_again:
+            index.failures["keys"] = [ended]
+        journal.archive([document(2)], outbox=False)  # what is compared shows by what is mended
+        indexer.distrust(ended)
+        await index.holding({("main", 1), ("main", 2)})
+    assert ("reset" in index.calls) == ends_again
+
+
 async def test_an_unforeseen_error_does_not_end_it(journal: Any, document: Make) -> None:
     index = MemoryIndex()
     index.failures["upsert"] = [RuntimeError("surprise")]

@@ -99,6 +99,71 @@ async def test_a_process_that_always_ends_is_told_of(
     assert await numbers(index, "rust") == [1]
 
 
+SAYS_JUNK = """
+import sys
+sys.stdout.buffer.write((5).to_bytes(8, "big") + b"junk!")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+IS_SILENT = "import sys; sys.stdin.read()"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"), [(SAYS_JUNK, "cannot be read"), (IS_SILENT, "hangs and is killed")]
+)
+async def test_a_process_that_cannot_be_understood_or_hangs_is_killed(
+    index: ProcessArchiveIndex,
+    document: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    program: str,
+    words: str,
+) -> None:
+    monkeypatch.setattr(process_module, "_PROGRAM", (sys.executable, "-c", program))
+    monkeypatch.setattr(process_module, "_SILENT_SECONDS", 0.1)
+    with pytest.raises(ArchiveUnavailable, match="ended twice before it answered"):
+        await index.upsert([document(1, "rust")])
+    assert caplog.text.count(words) == caplog.text.count("(code -9)") == 2
+    assert index._process.pid is None
+
+
+ANSWERS_WITHOUT_FORM = """
+from blackboard_mcp.storage.lance.hosted import LanceArchiveIndex, main
+async def search(self, *asked): return lambda: 0
+LanceArchiveIndex.search = search
+main()
+"""
+
+
+async def test_an_answer_that_cannot_be_told_is_an_error(
+    index: ProcessArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "_PROGRAM", (sys.executable, "-c", ANSWERS_WITHOUT_FORM))
+    with pytest.raises(ArchiveUnavailable, match="The archive index failed"):
+        await numbers(index, "rust", document(1, "rust"))
+
+
+async def test_a_long_call_is_no_hang(
+    index: ProcessArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "_PROGRAM", (sys.executable, "-c", TAKES_LONG))
+    monkeypatch.setattr(process_module, "_SILENT_SECONDS", 3.0)
+    assert (await index.search(ArchiveQuery("main", "rust"), Waiting((document(1, "rust"),)))).life == "long"
+
+
+TAKES_LONG = """
+import asyncio
+from blackboard_mcp.protocols.archive import ArchiveAnswer
+from blackboard_mcp.storage.lance import hosted
+async def search(self, *asked):
+    await asyncio.sleep(5)
+    return ArchiveAnswer((), "lexical", "", "long")
+hosted.BEAT_SECONDS = 0.1
+hosted.LanceArchiveIndex.search = search
+hosted.main()
+"""
+
+
 async def test_a_process_that_cannot_be_begun_is_told_of(
     index: ProcessArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,10 +22,10 @@ from ..text.snippets import excerpt, held_words
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """Notice of an answer without the index."""
 AWAY = "The search index cannot be reached; these hits contain every word."
-"""The same where servers share an index and its place does not answer."""
+"""The same where the place of an index that servers share does not answer, or the process of an index."""
 SLOW = "The search index takes long to answer; these hits contain every word."
 """The same where it is not known yet whether the index has everything."""
-_NOTICES = {"unreachable": AWAY, "slow": SLOW}
+_NOTICES = {"unreachable": AWAY, "ended": AWAY, "slow": SLOW}
 FAR = "nothing close: no item has half of the words; nearest:"
 """Notice of an answer that may have nothing to do with the query."""
 

@@ -24,6 +24,7 @@ from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
 LENGTH_BYTES: Final = 8
+BEAT_SECONDS: Final = 5.0
 METHODS: Final = frozenset(
     {"upsert", "remove", "search", "life", "fits", "publish", "sums", "keys", "reset", "maintain", "close"}
 )
@@ -60,6 +61,10 @@ class Told(NamedTuple):
     result: Any
     error: tuple[str, dict[str, Any]] | None
     seconds: float
+
+
+class Lives(NamedTuple):
+    """Sent every `BEAT_SECONDS` while calls are under way."""
 
 
 class Logged(NamedTuple):
@@ -150,7 +155,21 @@ class _Host:
                 f"The archive index failed ({type(met).__name__}: {str(met)[:300]}).",
                 {"reason": "damaged"},
             )
-        self._tell(Told(ask.number, result, error, meter.seconds))
+        try:
+            self._tell(Told(ask.number, result, error, meter.seconds))
+        except Exception as met:  # a result that cannot be told is an answer, too
+            self._tell(
+                Told(
+                    ask.number, None, (f"The archive index failed: {met!r:.300}", {"reason": "damaged"}), 0.0
+                )
+            )
+
+    async def beat(self) -> None:
+        """Tells again and again that the process lives, while somebody waits for it."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if self._calls:
+                self._tell(Lives())
 
     def _tell(self, message: object) -> None:
         # Whoever asked may be gone; the end of the input says so.
@@ -193,8 +212,10 @@ async def _serve(source: BinaryIO, sink: BinaryIO) -> None:
             loop.call_soon_threadsafe(ended.set)
 
     threading.Thread(target=listen, name="asked", daemon=True).start()
+    beating = asyncio.create_task(host.beat())
     await ended.wait()
     await host.end()
+    beating.cancel()
 
 
 def main() -> None:

@@ -180,8 +180,15 @@ class Indexer:
             await asyncio.gather(checking, return_exceptions=True)
 
     def distrust(self, error: ArchiveUnavailable) -> None:
-        """Announces a failed search: `run` then rebuilds the index, unless the failure may pass. Never waits."""
-        if not _passes(error):
+        """Announces a failed search: `run` then rebuilds the index, unless the failure may pass. Never waits.
+
+        If the process of the index ended, it may have been killed: index and store are compared, and if that fails too the
+        index is rebuilt.
+        """
+        if error.facts.get("reason") == "ended":
+            self._repaired = False
+            self.wake()
+        elif not _passes(error):
             self._broken = True
             self._wake.set()
 

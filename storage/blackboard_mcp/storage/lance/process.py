@@ -27,14 +27,16 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
-from blackboard_mcp.storage.lance.hosted import LENGTH_BYTES, Ask, Begin, Logged, Told, Works, frame
+from blackboard_mcp.storage.lance.hosted import LENGTH_BYTES, Ask, Begin, Lives, Logged, Told, Works, frame
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 300.0
 """The process ends when nothing was asked for so long."""
-_END_SECONDS: Final = 30.0
+_SILENT_SECONDS: Final = 60.0
+"""A process that keeps callers waiting and says nothing for so long hangs, and is killed."""
+_END_SECONDS: Final = 5.0
 """The longest that it may take to end once it is told; then it is killed."""
 _LARGE: Final = 256 * 1024
 """Frames above this size, in bytes, are read in a thread."""
@@ -57,7 +59,9 @@ class _Call:
     """A call that waits for its answer. Meanwhile its meter has one that works, unless it waits for somebody else."""
 
     def __init__(self) -> None:
-        self.answer: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Told] = loop.create_future()
+        self.began = loop.time()
         self._meter = METER.get()
         self._works = False
         self.works(itself=True)
@@ -180,12 +184,16 @@ class IndexProcess:
         assert process.stdout is not None
         try:
             while True:
-                length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
-                body = await process.stdout.readexactly(length)
+                if (head := await _head(process.stdout, calls)) is None:
+                    logger.error("the process of the archive index hangs and is killed")
+                    break
+                body = await process.stdout.readexactly(int.from_bytes(head, "big"))
                 large = len(body) > _LARGE
                 message = await asyncio.to_thread(pickle.loads, body) if large else pickle.loads(body)
                 if isinstance(message, Logged):
                     logging.getLogger(message.logger).log(message.level, "%s", message.text)
+                elif isinstance(message, Lives):
+                    pass
                 elif (call := calls.get(message.number)) is None:
                     pass  # whoever called was cancelled
                 elif isinstance(message, Works):
@@ -194,9 +202,14 @@ class IndexProcess:
                     call.answer.set_result(message)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except Exception:
+            # The package may have been replaced by another version since the server began.
+            logger.exception("the process of the archive index says what cannot be read, and is killed")
         finally:
             if self._running is not None and self._running.process is process:
                 self._running = None
+            if not process.stdout.at_eof():
+                _kill(process)
             code = await process.wait()
             for call in calls.values():
                 if not call.answer.done():
@@ -237,9 +250,26 @@ async def _end(running: _Running) -> None:
         async with asyncio.timeout(_END_SECONDS):
             await asyncio.shield(running.listening)
     if not running.listening.done():
-        with contextlib.suppress(ProcessLookupError):
-            running.process.kill()
+        _kill(running.process)
         await running.listening
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+
+
+async def _head(stream: asyncio.StreamReader, calls: dict[int, _Call]) -> bytes | None:
+    """Returns the length of the next message; `None` if a call has waited for it for too long."""
+    loop = asyncio.get_running_loop()
+    heard = loop.time()
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SILENT_SECONDS / 4):
+                return await stream.readexactly(LENGTH_BYTES)
+        since = max(heard, min((call.began for call in calls.values()), default=loop.time()))
+        if loop.time() - since > _SILENT_SECONDS:
+            return None
 
 
 class ProcessArchiveIndex:
