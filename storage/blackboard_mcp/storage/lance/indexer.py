@@ -182,8 +182,8 @@ class Indexer:
     def distrust(self, error: ArchiveUnavailable) -> None:
         """Announces a failed search: `run` then rebuilds the index, unless the failure may pass. Never waits.
 
-        If the process of the index ended, it may have been killed: index and store are compared, and if that fails too the
-        index is rebuilt.
+        If the process of the index ended, it may have been killed: index and store are compared, and the index is
+        rebuilt if that fails, too.
         """
         if error.facts.get("reason") == "ended":
             self._repaired = False
