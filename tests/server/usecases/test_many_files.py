@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ FOLDERS = 100
 
 def furnish(path: Path) -> None:
     """Writes the files into a database, beside those that are there, in one transaction."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         ((board, last),) = database.execute(
             "SELECT board, max(revision) FROM artifact_revision GROUP BY board"
         )
