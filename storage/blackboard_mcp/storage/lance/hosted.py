@@ -225,7 +225,3 @@ def main() -> None:
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no frame
     asyncio.run(_serve(sys.stdin.buffer, sink))
-
-
-if __name__ == "__main__":
-    main()
