@@ -32,7 +32,7 @@ from blackboard_mcp.server.input.queries import archive_query
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
-from blackboard_mcp.storage.lance.workers import REST_SECONDS
+from blackboard_mcp.storage.sqlite.engine import REST_SECONDS
 from growth import pieces
 
 CHARACTERS = 100

@@ -1,4 +1,4 @@
-"""What tests ask of the build of SQLite that they run on."""
+"""Questions about the build of SQLite that tests run on."""
 
 from __future__ import annotations
 

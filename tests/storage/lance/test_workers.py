@@ -140,7 +140,7 @@ async def test_what_fails_at_rest_is_logged(
         await workers.close()
 
 
-async def test_each_call_puts_the_rest_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rest_is_planned_once_for_many_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers_module, "REST_SECONDS", 3600)
     workers = Workers(lambda: None)
     try:
@@ -148,16 +148,15 @@ async def test_each_call_puts_the_rest_off(monkeypatch: pytest.MonkeyPatch) -> N
         planned = workers._resting
         await workers.run(lambda: None)
         assert planned is not None
-        assert planned.cancelled()
-        assert workers._resting is not None
-        assert not workers._resting.cancelled()
+        assert not planned.cancelled()
+        assert workers._resting is planned
     finally:
         await workers.close()
+    assert planned.cancelled()
 
 
-async def test_calls_without_end_put_the_rest_off_for_so_long_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers_module, "REST_SECONDS", 3600)
-    monkeypatch.setattr(workers_module, "BUSY_SECONDS", 0.05)
+async def test_calls_without_end_do_not_put_the_rest_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "REST_SECONDS", 0.05)
     rests = 0
 
     def rest() -> None:

@@ -1,7 +1,7 @@
 """The archive index in a process of its own.
 
-LanceDB, Arrow and the embedding model take some 200 MiB and, while they index, the interpreter. In a process of their
-own they keep no caller waiting; a crash of theirs ends no server; and their memory is given back when they are idle.
+LanceDB, Arrow and the embedding model take 100 to 230 MiB. In a process of their own they give all of it back when they
+are idle, and a crash of native code ends no server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
-from blackboard_mcp.storage.lance.hosted import LENGTH_BYTES, Ask, Begin, Lives, Logged, Told, Works, frame
+from blackboard_mcp.storage.lance.host import LENGTH_BYTES, Ask, Begin, Lives, Logged, Told, Works, frame
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _PROGRAM: Final = (
     sys.executable,
     "-P",  # the folder that a server was started in has no modules of ours
     "-c",
-    "from blackboard_mcp.storage.lance.hosted import main; main()",
+    "from blackboard_mcp.storage.lance.host import main; main()",
 )
 _LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING)
 

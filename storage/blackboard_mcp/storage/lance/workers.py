@@ -17,8 +17,7 @@ from blackboard_mcp.protocols.metering import METER
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
-REST_SECONDS = 10.0
-BUSY_SECONDS = 5.0
+REST_SECONDS = 5.0
 
 
 def damaged(error: Exception) -> ArchiveUnavailable:
@@ -41,8 +40,7 @@ def _try(rest: Callable[[], None]) -> None:
 class Workers:
     """A few threads, started at the first call. Errors of the driver leave them as `explained` has them.
 
-    `REST_SECONDS` after the last call they call `rest` once, if it is given: beside calls it slows all down. So where
-    calls never pause for so long, they call it every `BUSY_SECONDS`.
+    `REST_SECONDS` after the first call since the last rest they call `rest`, if it is given.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class Workers:
         self._closed = False
         self._rest = rest
         self._resting: asyncio.TimerHandle | None = None
-        self._busy_until = 0.0
 
     async def run(self, work: Callable[[], T]) -> T:
         """Returns the result of `work`, which runs in a thread.
@@ -66,13 +63,8 @@ class Workers:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
         context, loop = copy_context(), asyncio.get_running_loop()
-        if self._rest is not None:
-            if self._resting is None:
-                self._busy_until = loop.time() + BUSY_SECONDS
-            else:
-                self._resting.cancel()
-            soon = min(loop.time() + REST_SECONDS, self._busy_until)
-            self._resting = loop.call_at(soon, self._begin_rest, self._rest)
+        if self._rest is not None and self._resting is None:
+            self._resting = loop.call_later(REST_SECONDS, self._begin_rest, self._rest)
         return await loop.run_in_executor(self._threads, lambda: context.run(self._counted, work))
 
     def _begin_rest(self, rest: Callable[[], None]) -> None:

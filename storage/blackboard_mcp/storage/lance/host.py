@@ -48,7 +48,7 @@ class Ask(NamedTuple):
 
 
 class Works(NamedTuple):
-    """Whether a call works itself now, or waits for an embedding model elsewhere."""
+    """A notice that a call begins to wait for an embedding model elsewhere, or works itself again."""
 
     number: int
     itself: bool
@@ -64,7 +64,7 @@ class Told(NamedTuple):
 
 
 class Lives(NamedTuple):
-    """Sent every `BEAT_SECONDS` while calls are under way."""
+    """A sign of life, sent every `BEAT_SECONDS` while calls are under way."""
 
 
 class Logged(NamedTuple):
