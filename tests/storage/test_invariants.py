@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.findings import fingerprint
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.walk.finding import CHANGED, RESPELT
+from blackboard_mcp.storage.testing.walk.footing import spelt
 from blackboard_mcp.storage.testing.walk.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walk.walks import inline, stride, walk_far
 from profiles import HISTORIES, NIGHTLY, WALKED
@@ -105,6 +108,15 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         "write up refused",
     ):
         assert walked.happened[what] >= 2, (what, dict(walked.happened))
+
+
+def test_the_model_of_the_walk_and_the_product_find_the_same_texts_equal() -> None:
+    texts = ["FACT 5"]
+    for _ in range(2):
+        respelt = [respell(text) for text in texts for respell in RESPELT]
+        texts = sorted({*texts, *respelt, *(change(t) for t in respelt for change in CHANGED)})
+    pairs = {(spelt(text), fingerprint(text)) for text in texts}
+    assert len({said for said, _ in pairs}) == len({known for _, known in pairs}) == len(pairs) > 20
 
 
 def test_I1_every_item_is_readable_for_ever_byte_for_byte(walked: Outcome) -> None:

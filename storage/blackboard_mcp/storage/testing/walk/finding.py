@@ -21,12 +21,12 @@ RESPELT: tuple[Callable[[str], str], ...] = (
 )
 """Changes of a text that leave it the same finding."""
 CHANGED: tuple[Callable[[str], str], ...] = (
-    lambda text: f"{text}?",
+    lambda text: f"{text.rstrip()}?",
     lambda text: f"not {text}",
-    lambda text: f"{text} by half",
-    lambda text: f"{text} ²",
+    lambda text: f"{text.rstrip()} by half",
+    lambda text: f"{text.rstrip()} ²",
 )
-"""Changes of a text that make it another finding."""
+"""Changes of a text that make it another finding. None of them makes the indentation uneven."""
 
 
 class Finding(Invariants):

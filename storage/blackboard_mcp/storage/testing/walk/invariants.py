@@ -327,6 +327,7 @@ class Invariants(Walker):
             visible = self.model.visible(agent)
             seen = {item.number for item in found.items}
             self.check("I1", visible & numbers <= seen, (agent, visible & numbers - seen))
+            self.check("model", seen <= self.model.things.keys(), (agent, seen - self.model.things.keys()))
             self.check("I25", seen <= visible, (agent, seen - visible))
             for item in found.items:
                 ends = {n for e in (*item.edges, *item.incoming) for n in (e.source, e.target)}
