@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -152,10 +153,10 @@ async def test_checks_take_tombstones_and_find_damage_all_the_same(
     kept = await at.post("alice", "not forgotten")
     path = tmp_path / "board.db"
     assert (found := examined(path)).altered == found.damage == found.dangling == found.gaps == []
-    with driver.library().connect(path) as raw:
+    with closing(driver.library().connect(path)) as raw, raw:
         raw.execute("UPDATE item SET text = '' WHERE number = ?", (kept.number,))
     assert examined(path).altered == [f"{kept.id}@1 on board main"]
-    with driver.library().connect(path) as raw:  # whoever empties a text calls it forgotten
+    with closing(driver.library().connect(path)) as raw, raw:  # whoever empties a text calls it forgotten
         raw.execute("UPDATE item SET deleted = 2, tokens = 0 WHERE number = ?", (kept.number,))
     assert examined(path).altered == [f"{kept.id}@1 on board main"], "no event says so"
     with pytest.raises(BadLine, match="denied"):
