@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument
-from blackboard_mcp.storage.lance import engines, rows, vectors
-from blackboard_mcp.storage.lance.engines import EngineReach
+from blackboard_mcp.storage.lance import rows, vectors
+from blackboard_mcp.storage.lance.engines import EngineReach, Engines
 from blackboard_mcp.storage.lance.folder import IndexFolder
 
 
@@ -103,7 +103,9 @@ def test_the_driver_finds_by_signs_what_is_nearest_by_the_whole_vector(
         asked = made[place] + made[place + 1]
         asked /= np.linalg.norm(asked)
         best = set((np.argsort(-(vectors.kept(made) @ asked))[:10] + 1).tolist())
-        found = engines.by_vector(table, asked, reach, ["number"], 10)["number"].to_pylist()
+        asking = Engines(table, asked)
+        _, places = asking.ask(reach, [], meant=10, said=0)
+        found = [asking.heads[place].number for place in places]
         assert len(found) == 10
         hit += len(best & set(found))
     assert hit >= 190

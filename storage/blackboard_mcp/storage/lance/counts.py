@@ -16,7 +16,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import rows
-from blackboard_mcp.storage.lance.engines import MOST, EngineReach, by_words
+from blackboard_mcp.storage.lance.engines import MOST, EngineReach, Engines
 from blackboard_mcp.storage.lance.fusion import Corpus
 from cachetools import LRUCache
 
@@ -96,7 +96,9 @@ class BoardCounts:
         where = rows.on_board(board) & rows.seen_by(_EVERYBODY)
         reach = EngineReach(rows.stored(board), where, self._share(windows), _EVERYBODY)
         # Asked for together, they cost what one costs.
-        found = by_words(table, list(holders), reach, ["number", "words"], EXACT + 1)
+        engines = Engines(table)
+        places, _ = engines.ask(reach, list(holders), meant=0, said=EXACT + 1)
+        found = engines.read(places, ["number", "words"])
         if found.num_rows > EXACT and len(holders) > 1:
             for word in holders:
                 counted |= self._count(table, board, [word], windows)

@@ -1,12 +1,16 @@
 """Searches with the driver's two engines: for windows that contain words, and for windows near a vector.
 
+An engine is asked for the places of rows alone. What is needed of these rows is then read once for both engines, which
+costs half of what their own reading would. So the table must stay in one version.
+
 On a board that fills most of its table the results are filtered after the search, which is several times faster and
 gives the same windows. If too few are left, the search is repeated with the filter first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
@@ -17,8 +21,8 @@ from blackboard_mcp.storage.lance import rows, vectors
 PROBES = 50
 _SPARE = 8
 """One more in so many is asked for than the share of a board makes likely."""
-REFINE = 8
-"""How many times as many rows are compared by their whole vectors as the driver is asked for by signs."""
+REFINE = 5
+"""How many times as many rows are compared by their whole vectors as are wanted; the driver compares by signs."""
 MOST = 0.5
 """The share of the table's windows from which a board is said to fill most of it."""
 
@@ -41,48 +45,116 @@ class EngineReach:
         plain = ArchiveQuery(query.board, query.text, query.limit, viewer=query.viewer) == query
         return cls(rows.stored(query.board), rows.matching(query), share if plain else 0.0, query.viewer)
 
-    def search(self, ask: Callable[[], Any], columns: Sequence[str], limit: int) -> Any:
-        """Returns the first `limit` rows of the search that `ask` begins, as an Arrow table in the driver's order.
+    def but(self, where: Any) -> EngineReach:
+        """Returns those of the rows that match another filter, too."""
+        return EngineReach(self.board, self.where & where)
 
-        Beside `columns` it has `_rowid`, the place of each row.
+    def asked(self, wanted: int) -> int:
+        """Returns for how many rows an engine is asked, so that `wanted` of those it finds are likely in reach."""
+        return int(wanted / self.share) + wanted // _SPARE if self.share else wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What decides on a row: its document, whether it is in reach, and its cosine with the vector, if both have one."""
+
+    number: int
+    within: bool
+    cosine: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """An engine with what it is asked, the column it makes, and how many rows of it are wanted."""
+
+    begun: Callable[[EngineReach], Any]
+    column: str
+    wanted: int
+
+    def places(self, reach: EngineReach) -> list[int]:
+        """Returns the places of rows, the best first; with a `share` of the table others' are among them."""
+        search = self.begun(reach).limit(reach.asked(self.wanted))
+        if not reach.share:
+            search = search.where(reach.where, prefilter=True)
+        found: list[int] = search.with_row_id(True).select([self.column]).to_arrow()["_rowid"].to_pylist()
+        return found
+
+
+class Engines:
+    """The driver's engines on a table in one version, and the heads of the rows that they found, by place."""
+
+    def __init__(self, table: Any, vector: Any | None = None) -> None:
+        self.heads: dict[int, Head] = {}
+        self._table = table
+        self._vector = vector
+
+    def ask(
+        self, reach: EngineReach, words: Sequence[str], meant: int, said: int
+    ) -> tuple[list[int], list[int]]:
+        """Returns places of rows: of the `said` best for any of the words, and of the `meant` nearest to the vector.
+
+        The driver chooses candidates by the signs of their vectors, which are then compared by their whole vectors.
         """
-        if not self.share:
-            asked = ask().where(self.where, prefilter=True).limit(limit)
-            return asked.with_row_id(True).select(list(columns)).to_arrow()
-        import pyarrow as pa
-        import pyarrow.compute as pc
+        engines = [
+            _Engine(lambda _: self._table.search(rows.holding(words)), "_score", said),
+            _Engine(self._near, "_distance", REFINE * meant),
+        ]
+        placed = [engine.places(reach) if engine.wanted else [] for engine in engines]
+        self._look(reach, (place for places in placed for place in places))
+        chosen = []
+        for engine, places in zip(engines, placed, strict=True):
+            found = [place for place in places if self.heads[place].within]
+            if reach.share and len(found) < engine.wanted and len(places) >= reach.asked(engine.wanted):
+                narrow = replace(reach, share=0.0)
+                found = engine.places(narrow)
+                self._look(narrow, found)
+            chosen.append(found[: engine.wanted])
+        near = sorted(chosen[1], key=lambda place: -(self.heads[place].cosine or 0.0))
+        return chosen[0], near[:meant]
 
-        more = int(limit / self.share) + limit // _SPARE
-        found = ask().limit(more).with_row_id(True).select([*columns, "board", "owner"]).to_arrow()
-        own = found.filter(pc.equal(found["board"], self.board))
-        if self.viewer is not None:
-            marks = pc.unique(own["owner"]).to_pylist()
-            seen = [mark for mark in marks if self.viewer.sees(rows.owner_of(mark))]
-            own = own.filter(pc.is_in(own["owner"], pa.array(seen, pa.string())))
-        if own.num_rows >= limit or found.num_rows < more:
-            return own.slice(0, limit)
-        return EngineReach(self.board, self.where).search(ask, columns, limit)
+    def read(self, places: Iterable[int], columns: Sequence[str]) -> Any:
+        """Returns an Arrow table of rows with these columns and `_rowid`, the place of each, in any order."""
+        return self._table.take_row_ids(sorted(places)).select(list(columns)).with_row_id().to_arrow()
 
+    def cosines(self, answer: Any) -> list[float | None]:
+        """Returns the cosines of the rows of an Arrow table, which has their vectors, with the vector."""
+        found: list[float | None] = [None] * answer.num_rows
+        if self._vector is not None and answer.num_rows:
+            import numpy as np
 
-def by_words(table: Any, asked: Sequence[str], reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
-    """Returns the `limit` windows that the driver ranks best for any of the words, as an Arrow table."""
-    return reach.search(lambda: table.search(rows.holding(asked)), [*columns, "_score"], limit)
+            own = vectors.directions(vectors.of_rows(answer, len(self._vector)))
+            meant = np.flatnonzero(own.any(axis=1))
+            products = (own[meant] * self._vector).sum(axis=1, dtype=np.float64)
+            for place, product in zip(meant.tolist(), products.tolist(), strict=True):
+                found[place] = round(product, 6)
+        return found
 
+    @property
+    def compared(self) -> Sequence[str]:
+        """The columns that `cosines` needs."""
+        return () if self._vector is None else vectors.COLUMNS
 
-def by_vector(table: Any, vector: Any, reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
-    """Returns the `limit` windows nearest to `vector`, as an Arrow table, the nearest first.
-
-    The driver chooses candidates by the signs of their vectors, which are then compared by their whole vectors.
-    """
-    import numpy as np
-
-    asked = vectors.signs(vector[None, :])[0]
-
-    def ask() -> Any:
-        near = table.search(asked, vector_column_name=vectors.SIGNS).distance_type("hamming")
+    def _near(self, reach: EngineReach) -> Any:
+        assert self._vector is not None
+        asked = vectors.signs(self._vector[None, :])[0]
+        near = self._table.search(asked, vector_column_name=vectors.SIGNS).distance_type("hamming")
         # A narrow filter must not leave its matches unprobed, and without one there is no need to probe more.
         return near.nprobes(PROBES) if reach.share else near.maximum_nprobes(0).minimum_nprobes(PROBES)
 
-    found = reach.search(ask, [*{*columns, *vectors.COLUMNS, "_distance"}], REFINE * limit)
-    near = vectors.directions(vectors.of_rows(found, len(vector))) @ vector
-    return found.take(np.argsort(-near, kind="stable")[:limit])
+    def _look(self, reach: EngineReach, places: Iterable[int]) -> None:
+        """Reads the heads of rows that are not known."""
+        unknown = {*places} - self.heads.keys()
+        if not unknown:
+            return
+        found = self.read(unknown, ["number", *self.compared, *(("board", "owner") if reach.share else ())])
+        within = [True] * found.num_rows
+        if reach.share:
+            marks: Mapping[str, bool] = {
+                mark: reach.viewer is None or reach.viewer.sees(rows.owner_of(mark))
+                for mark in found["owner"].unique().to_pylist()
+            }
+            both = zip(found["board"].to_pylist(), found["owner"].to_pylist(), strict=True)
+            within = [board == reach.board and marks[mark] for board, mark in both]
+        columns = (found["_rowid"].to_pylist(), found["number"].to_pylist(), within, self.cosines(found))
+        for place, number, inside, cosine in zip(*columns, strict=True):
+            self.heads[place] = Head(number, inside, cosine)

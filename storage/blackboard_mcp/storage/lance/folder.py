@@ -81,6 +81,11 @@ class IndexFolder:
         """Returns the generation's table, which always reads its newest version."""
         return with_caches(lambda caches: connect(self._path / generation, caches).open_table(_TABLE))
 
+    def snapshots(self, generation: str, table: Any) -> Callable[[], Any]:
+        """Returns a function that opens the generation's `table` anew, in its newest version, where it stays."""
+        tables = connect(self._path / generation, _caches_of(table), read_consistency_interval=None)
+        return lambda: tables.open_table(_TABLE)
+
     def create(self, generation: str, schema: Any) -> Any:
         """Returns the generation's table, and creates it with `schema` if there is none.
 
@@ -142,7 +147,12 @@ def connect(place: Path | str, caches: Caches = _CACHES, **more: Any) -> Any:
 def with_caches(opened: Callable[[Caches], Any]) -> Any:
     """Returns a table, opened with caches that suit its size."""
     table = opened(_CACHES)
-    return table if table.count_rows() < INDEXED_ROWS else opened(_LARGE_CACHES)
+    caches = _caches_of(table)
+    return table if caches == _CACHES else opened(caches)
+
+
+def _caches_of(table: Any) -> Caches:
+    return _CACHES if table.count_rows() < INDEXED_ROWS else _LARGE_CACHES
 
 
 def make_table(tables: Any, name: str, schema: Any) -> None:

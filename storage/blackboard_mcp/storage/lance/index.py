@@ -120,6 +120,7 @@ class LanceArchiveIndex:
         self._shares = shares
         self._lock = threading.Lock()
         self._opened: tuple[str, Any] | None = None
+        self._snapshots: tuple[str, Callable[[], Any]] | None = None
         self._counts = BoardCounts()
         self._images = Images()
         self._waiting = WaitingTexts()
@@ -179,7 +180,7 @@ class LanceArchiveIndex:
         if not self._is_draft and isinstance(self._embedder, ClosableEmbedder):
             await asyncio.to_thread(self._embedder.close)
         await self._workers.close()
-        self._opened = None
+        self._opened = self._snapshots = None
 
     async def _read(self, work: Callable[[], T]) -> T:
         """Returns the result of `work`, which reads the table in use in a worker thread."""
@@ -208,7 +209,7 @@ class LanceArchiveIndex:
 
     def _forget(self) -> None:
         with self._lock:
-            self._opened = None
+            self._opened = self._snapshots = None
             self._counts = BoardCounts()
             self._images = Images()
 
@@ -230,7 +231,7 @@ class LanceArchiveIndex:
             life = self._folder.life(generation)
             if life is not None and self._opened is not None and self._opened[0] == life:
                 return self._opened
-            self._opened = None
+            self._opened = self._snapshots = None
             self._counts = BoardCounts()
             self._images = Images()
             if life is not None:
@@ -245,6 +246,18 @@ class LanceArchiveIndex:
             rows.check_layout(table.schema)
             self._opened = (life, table)
             return self._opened
+
+    def _still(self) -> tuple[str, Any] | None:
+        """Returns the name of the index's life and its table, which stays in its newest version; or `None`."""
+        found = self._living(create=False)
+        if found is None:
+            return None
+        life, table = found
+        with self._lock:
+            if self._snapshots is None or self._snapshots[0] != life:
+                self._snapshots = life, self._folder.snapshots(life.split("/")[0], table)
+            opened = self._snapshots[1]
+        return life, opened()
 
     def _own_table(self, *, create: bool) -> Any | None:
         """Returns `_table` after a check that the present model made it.
@@ -394,7 +407,7 @@ class LanceArchiveIndex:
     def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
         mode: SearchMode = "lexical" if self._embedder is None else "hybrid"
         notice = NO_MODEL if self._embedder is None else ""
-        life, table = self._living(create=False) or ("", None)
+        life, table = self._still() or ("", None)
         self._waiting.keep(query.board, waiting.documents)
         documents = visible(waiting, query)
         if (table is None and not documents) or not query.text.strip():

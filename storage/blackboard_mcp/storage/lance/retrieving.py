@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.storage.lance import rows, vectors
+from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.dates import Month, within
-from blackboard_mcp.storage.lance.engines import EngineReach, by_vector, by_words
+from blackboard_mcp.storage.lance.engines import EngineReach, Engines
 from blackboard_mcp.storage.lance.fusion import Bm25, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK
 
@@ -18,7 +18,6 @@ _COLUMNS = ("number", "part", "seq", "thread", "created_us", "words", "start")
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
 _ROUNDS = 5
-_ATTEMPTS = 3
 _LENDERS = 50
 """The best documents by words, and as many by meaning, for which those beside them are looked for."""
 _MOST_BESIDE = 50_000
@@ -39,19 +38,18 @@ def retrieve(
 
     If a few long documents take all places, the engines are asked again without these, until `wanted` documents are
     found. `rare` maps rare words to the numbers of documents with them. `named` are the months that the query names.
+    The table stays in one version.
     """
-    for at_once in (*[True] * _ATTEMPTS, False):
-        version = table.version
-        documents = _Documents(table, bm25, vector, at_once=at_once)
-        _ask(documents, reach, rare, depth, wanted)
-        # The place of a row is only valid in the version that it was found in.
-        if not at_once or table.version == version:
-            break
-    found = documents.found
+    engines = Engines(table, vector)
+    places = _places(engines, reach, list(bm25.weights), rare, depth, wanted)
+    documents = _Documents(bm25)
+    if places:
+        answer = engines.read(places, _COLUMNS)
+        documents.take(answer, [engines.heads[place].cosine for place in answer["_rowid"].to_pylist()])
     if near := _beside(table, reach, documents.lenders()):
-        documents.take(
-            table.search().where(reach.where & rows.first_of(near)).select(documents.columns).to_arrow()
-        )
+        columns = [*_COLUMNS, *engines.compared]
+        answer = table.search().where(reach.where & rows.first_of(near)).select(columns).to_arrow()
+        documents.take(answer, engines.cosines(answer))
     return [
         FusionCandidate(
             number,
@@ -60,68 +58,48 @@ def retrieve(
             document.asks,
             within(document.created, named),
         )
-        for number, document in found.items()
+        for number, document in documents.found.items()
     ]
 
 
-def _ask(
-    documents: _Documents,
+def _places(
+    engines: Engines,
     reach: EngineReach,
+    asked: Sequence[str],
     rare: Mapping[str, tuple[int, ...]],
     depth: int,
     wanted: int,
-) -> None:
-    """Asks both engines, until they found `wanted` documents, and looks for those that contain rare words."""
-    table, vector = documents.table, documents.vector
-    asked = list(documents.bm25.weights)
+) -> set[int]:
+    """Returns the places of the rows that the engines find of `wanted` documents, and of those with rare words."""
+    places: set[int] = set()
+    numbers: set[int] = set()
     beside = reach
-    said, meant = bool(asked), vector is not None
+    said, meant = depth if asked else 0, depth if engines.compared else 0
     for _ in range(_ROUNDS):
-        if said:
-            said = documents.add(by_words(table, asked, beside, documents.wanted, depth)) >= depth
-        if meant:
-            meant = documents.add(by_vector(table, vector, beside, documents.wanted, depth)) >= depth
-        if len(documents.numbers) >= wanted or not (said or meant):
+        by_words, by_meaning = engines.ask(beside, asked, meant, said)
+        places.update(by_words, by_meaning)
+        numbers.update(engines.heads[place].number for place in (*by_words, *by_meaning))
+        said, meant = said if len(by_words) >= depth else 0, meant if len(by_meaning) >= depth else 0
+        if len(numbers) >= wanted or not (said or meant):
             break
-        beside = EngineReach(reach.board, reach.where & ~rows.numbered(documents.numbers))
+        beside = reach.but(~rows.numbered(numbers))
     order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
-    if missing := {*list(order)[:_MOST_RARE]} - documents.numbers:
-        among = EngineReach(reach.board, reach.where & rows.numbered(missing))
-        documents.add(by_words(table, list(rare), among, documents.wanted, _MOST_RARE * _PARTS_OF_RARE))
-    documents.read()
+    if missing := {*list(order)[:_MOST_RARE]} - numbers:
+        among = reach.but(rows.numbered(missing))
+        places.update(engines.ask(among, list(rare), 0, _MOST_RARE * _PARTS_OF_RARE)[0])
+    return places
 
 
 class _Documents:
-    """The documents that a search found. With `at_once` all found rows are read together, each once."""
+    """The documents that a search found."""
 
-    def __init__(self, table: Any, bm25: Bm25, vector: Any | None, *, at_once: bool) -> None:
-        self.table = table
-        self.bm25 = bm25
-        self.vector = vector
-        self.columns = [*_COLUMNS, *(vectors.COLUMNS if vector is not None else ())]
-        self.wanted = ["number"] if at_once else self.columns
+    def __init__(self, bm25: Bm25) -> None:
+        self._bm25 = bm25
         self.found: dict[int, _Found] = {}
-        self.numbers: set[int] = set()
-        self._places: set[int] = set()
-        self._at_once = at_once
 
-    def add(self, answer: Any) -> int:
-        """Adds the rows of an engine's answer, and returns how many these are."""
-        self.numbers.update(answer["number"].to_pylist())
-        if self._at_once:
-            self._places.update(answer["_rowid"].to_pylist())
-        else:
-            self.take(answer)
-        return int(answer.num_rows)
-
-    def read(self) -> None:
-        """Reads the rows that were added."""
-        if self._places:
-            self.take(self.table.take_row_ids(sorted(self._places)).select(self.columns).to_arrow())
-
-    def take(self, answer: Any) -> None:
-        """Takes documents from rows with all columns."""
-        for number, part, passage, document in _read(answer, self.bm25, self.vector):
+    def take(self, answer: Any, cosines: Sequence[float | None]) -> None:
+        """Takes documents from rows, with their cosines."""
+        for number, part, passage, document in _read(answer, self._bm25, cosines):
             if number not in self.found or self.found[number].seq < document.seq:
                 self.found[number] = document
             if self.found[number].seq == document.seq:
@@ -169,20 +147,13 @@ class _Found:
     passages: dict[int, Passage]
 
 
-def _read(answer: Any, bm25: Bm25, vector: Any | None) -> Iterator[tuple[int, int, Passage, _Found]]:
+def _read(
+    answer: Any, bm25: Bm25, cosines: Sequence[float | None]
+) -> Iterator[tuple[int, int, Passage, _Found]]:
     """Yields number, part and passage for each row of a driver's answer, with its document."""
-    cosines: list[float | None] = [None] * answer.num_rows
-    if vector is not None and answer.num_rows:
-        import numpy as np
-
-        own = vectors.directions(vectors.of_rows(answer, len(vector)))
-        meant = np.flatnonzero(own.any(axis=1))
-        products = (own[meant] * vector).sum(axis=1, dtype=np.float64)
-        for place, product in zip(meant.tolist(), products.tolist(), strict=True):
-            cosines[place] = round(product, 6)
     columns = [answer[name].to_pylist() for name in _COLUMNS]
-    for place, (number, part, seq, thread, created, said, start) in enumerate(zip(*columns, strict=True)):
+    for cosine, number, part, seq, thread, created, said, start in zip(cosines, *columns, strict=True):
         there = said.split(" ") if said else []
         asks = QUESTION_MARK in there[-1:]
-        passage = bm25.passage(there[:-1] if asks else there, start, cosines[place])
+        passage = bm25.passage(there[:-1] if asks else there, start, cosine)
         yield number, part, passage, _Found(seq, thread, asks, created, {})

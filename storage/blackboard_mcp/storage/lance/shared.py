@@ -380,6 +380,9 @@ class SharedArchiveIndex(LanceArchiveIndex):
     def _living(self, *, create: bool) -> tuple[str, Any] | None:
         return _USED.get()
 
+    def _still(self) -> tuple[str, Any] | None:
+        return _USED.get()
+
     def _opened_at(self, state: IndexState) -> tuple[str, Any] | None:
         """Returns the name and the table of a state; opens each state once."""
         if not state.version:
