@@ -177,7 +177,7 @@ async def _opened(
             index=await _own_index(settings),
             embedder=embedder,
             shared=None if memory else _shared_index(settings, opened),
-            own_process=index_process,
+            index_process=index_process,
         )
         endpoint = chat_endpoint(settings)
         writer = summary_writer(settings, store, tokenizers, endpoint)

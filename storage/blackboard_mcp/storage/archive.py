@@ -41,16 +41,16 @@ def has_lance() -> bool:
     return importlib.util.find_spec("lancedb") is not None
 
 
-def archive_index(path: Path, embedder: EmbedderChoice, *, own_process: bool = False) -> ArchiveIndex:
+def archive_index(path: Path, embedder: EmbedderChoice, *, index_process: bool = False) -> ArchiveIndex:
     """Returns the archive index in a folder: LanceDB's, or without LanceDB an index of words only.
 
-    With `own_process` LanceDB's works in a process of its own, unless Python is part of another program.
+    With `index_process` LanceDB's works in a process of its own, unless Python is part of another program.
     """
     if not has_lance():
         from .fts.index import FtsArchiveIndex
 
         return FtsArchiveIndex(path)
-    if own_process and sys.executable:
+    if index_process and sys.executable:
         from .lance.process import ProcessArchiveIndex
 
         return ProcessArchiveIndex(path, embedder)
@@ -97,7 +97,7 @@ class SearchableArchive:
         index: the index; by default the one from `archive_index`.
         embedder: chooses the embedding model of the default index.
         shared: a location for it that several machines share, in place of the folder.
-        own_process: has the default index work in a process of its own.
+        index_process: has the default index work in a process of its own.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class SearchableArchive:
         index: ArchiveIndex | None = None,
         embedder: EmbedderChoice = BUNDLED,
         shared: SharedLocation | None = None,
-        own_process: bool = False,
+        index_process: bool = False,
     ) -> None:
         self._source = source
         self._path = path
@@ -119,7 +119,7 @@ class SearchableArchive:
         self._index = index
         self._embedder = embedder
         self._shared = shared
-        self._own_process = own_process
+        self._index_process = index_process
         self._indexer: Indexer | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -138,7 +138,7 @@ class SearchableArchive:
                 self._index = self._shared.index(self._embedder)
                 few = {"batch": _SHARED_BATCH, "gather": self._shared.every}
             elif self._index is None:
-                self._index = archive_index(self._path, self._embedder, own_process=self._own_process)
+                self._index = archive_index(self._path, self._embedder, index_process=self._index_process)
             self._indexer = Indexer(self._source, self._index, self._holder, **few)
         return self._index, self._indexer
 
