@@ -71,6 +71,10 @@ def test_rows_without_a_vector_have_zeros() -> None:
     assert (read[1] == vectors.kept(made)[1]).all()
 
 
+def test_vectors_that_are_all_zero_are_kept_as_none() -> None:
+    assert vectors.packed(np.zeros((2, 10), dtype=np.float32)) == [vectors.NOWHERE] * 2
+
+
 def test_many_rows_are_read_in_order() -> None:
     made = some(5000, 16)
     sizes = pa.array(map(bytes, vectors.sizes(made)))

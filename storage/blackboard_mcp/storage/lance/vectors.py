@@ -45,11 +45,12 @@ def sizes(vectors: Any) -> Any:
     sized /= sized.max(axis=1, keepdims=True)
     sized *= 1 << SIZE_BITS
     count, dimension = vectors.shape
-    steps = np.zeros((count, -(-dimension // 4), 4), dtype=np.uint8)
-    steps.reshape(count, -1)[:, :dimension] = np.minimum(sized, (1 << SIZE_BITS) - 1)
+    fours = -(-dimension // 4)
+    steps = np.zeros((count, fours, 4), dtype=np.uint8)
+    steps.reshape(count, 4 * fours)[:, :dimension] = np.minimum(sized, (1 << SIZE_BITS) - 1)
     one, two, three, four = np.moveaxis(steps, 2, 0)
     together = np.stack([one << 2 | two >> 4, two << 4 | three >> 2, three << 6 | four], axis=2)
-    return together.reshape(count, -1)[:, : _bytes(dimension)]
+    return together.reshape(count, 3 * fours)[:, : _bytes(dimension)]
 
 
 def packed(vectors: Any) -> list[Packed]:
