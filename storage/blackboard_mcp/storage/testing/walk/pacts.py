@@ -117,11 +117,16 @@ class Pacts:
             return
         since = self.now - self.presence
         for number, pact in self.pacts.items():
-            if self.last_seen.get(pact.by, 0.0) > since:
-                for name, word in pact.words.items():
-                    last = max(pact.since[name], self.last_seen.get(name, pact.since[name]))
-                    if word == "outstanding" and last <= since:
-                        pact.words[name] = "away"
+            if self.last_seen.get(pact.by, 0.0) <= since:
+                continue
+            away = [
+                name
+                for name, word in pact.words.items()
+                if word == "outstanding"
+                and max(pact.since[name], self.last_seen.get(name, pact.since[name])) <= since
+            ]
+            pact.words.update(dict.fromkeys(away, "away"))
+            if away:
                 self.settle_pact(number)
 
     def word_of(self, agent: str, number: int) -> str | None:
