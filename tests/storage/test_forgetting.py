@@ -89,8 +89,10 @@ def killed_at_work(path: Path) -> list[str]:
     finally:
         for child in children:
             os.kill(child.pid, signal.SIGKILL)
-            rest, _ = child.communicate()
-            told += rest[: rest.rfind(b"\n") + 1]
+            assert child.stdout is not None
+            with child.stdout as rest:  # `communicate` would leave out what `readline` read ahead
+                told += (left := rest.read())[: left.rfind(b"\n") + 1]
+            child.wait()
     return told.decode().split()
 
 

@@ -129,8 +129,8 @@ async def test_killed_processes_keep_every_acknowledged_write(children: Children
         for _ in range(chance.randrange(1, 200)):
             acknowledged.add(json.loads(process.stdout.readline())["acknowledged"])
         process.kill()
-        # What it still got out of the door counts; its last line may be cut. `communicate` would leave out what `readline`
-        # read ahead.
+        # What it still got out of the door counts; its last line may be cut. `communicate` would leave out what
+        # `readline` read ahead.
         rest = (await asyncio.to_thread(process.stdout.read)).splitlines()
         acknowledged |= {json.loads(line)["acknowledged"] for line in rest if line.endswith("}")}
     engine = await open_engine(path)
