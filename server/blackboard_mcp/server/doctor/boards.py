@@ -77,7 +77,7 @@ def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Fin
         yield problem(
             "database-foreign", f"The file is no board file: {found.refused}.", "Name another with --data."
         )
-    elif found.schema < newest:
+    elif found.schema < newest and not found.damage:
         yield warning(
             "schema-older",
             f"The file has schema {found.schema}, this program knows {newest}: the next start migrates it.",
