@@ -198,9 +198,9 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )
     if debate is not None and not agreed and met <= {debate.id}:
-        yield from _goes_on(ledger, debate, met)
+        yield from _advance(ledger, debate, met)
     else:
-        yield from _go_on(ledger, met if debate is None else {*met, debate.id}, met)
+        yield from _advance_each(ledger, met if debate is None else {*met, debate.id}, met)
 
 
 def _owes(agent: str, row: Sequence[object]) -> bool:
@@ -208,14 +208,14 @@ def _owes(agent: str, row: Sequence[object]) -> bool:
     return row[0] == agent and row[3] == ObligationState.OUTSTANDING
 
 
-def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
+def _advance_each(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
     """Closes those of the debates whose rule is met; in debates of `changed`, the time until expiry starts anew."""
     for debate in (yield from open_debates(ledger.no, debates)):
-        yield from _goes_on(ledger, debate, changed)
+        yield from _advance(ledger, debate, changed)
 
 
-def _goes_on(ledger: Ledger, debate: Open, changed: set[int]) -> Steps[None]:
-    """Does the same as `_go_on` for one debate, whose root and critiques are as they were read."""
+def _advance(ledger: Ledger, debate: Open, changed: set[int]) -> Steps[None]:
+    """Closes one debate if its rule is met; if it is among `changed`, its time until expiry starts anew."""
     if debate.id in changed:
         yield from moved(ledger, debate.id)
     yield from settle(ledger, debate)
@@ -352,4 +352,4 @@ def _unwatch(ledger: Ledger, number: int) -> Steps[None]:
         )
     yield from waive(ledger, left, "unwatched")
     among = {row[4] for row in left}
-    yield from _go_on(ledger, among, among)
+    yield from _advance_each(ledger, among, among)
