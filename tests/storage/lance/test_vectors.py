@@ -108,7 +108,7 @@ def test_the_driver_finds_by_signs_what_is_nearest_by_the_whole_vector(
         asked /= np.linalg.norm(asked)
         best = set((np.argsort(-(vectors.kept(made) @ asked))[:10] + 1).tolist())
         asking = Engines(table, asked)
-        _, places = asking.ask(reach, [], meant=10, said=0)
+        _, places = asking.ask(reach, [], said=0, meant=10)
         found = [asking.heads[place].number for place in places]
         assert len(found) == 10
         hit += len(best & set(found))

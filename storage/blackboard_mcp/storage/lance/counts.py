@@ -97,7 +97,7 @@ class BoardCounts:
         reach = EngineReach(rows.stored(board), where, self._share(windows), _EVERYBODY)
         # Asked for together, they cost what one costs.
         engines = Engines(table)
-        places, _ = engines.ask(reach, list(holders), meant=0, said=EXACT + 1)
+        places, _ = engines.ask(reach, list(holders), said=EXACT + 1, meant=0)
         found = engines.read(places, ["number", "words"])
         if found.num_rows > EXACT and len(holders) > 1:
             for word in holders:

@@ -89,7 +89,7 @@ class Engines:
         self._vector = vector
 
     def ask(
-        self, reach: EngineReach, words: Sequence[str], meant: int, said: int
+        self, reach: EngineReach, words: Sequence[str], *, said: int, meant: int
     ) -> tuple[list[int], list[int]]:
         """Returns places of rows: of the `said` best for any of the words, and of the `meant` nearest to the vector.
 

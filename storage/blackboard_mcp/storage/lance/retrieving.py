@@ -76,7 +76,7 @@ def _places(
     beside = reach
     said, meant = depth if asked else 0, depth if engines.compared else 0
     for _ in range(_ROUNDS):
-        by_words, by_meaning = engines.ask(beside, asked, meant, said)
+        by_words, by_meaning = engines.ask(beside, asked, said=said, meant=meant)
         places.update(by_words, by_meaning)
         numbers.update(engines.heads[place].number for place in (*by_words, *by_meaning))
         said, meant = said if len(by_words) >= depth else 0, meant if len(by_meaning) >= depth else 0
@@ -86,7 +86,7 @@ def _places(
     order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
     if missing := {*list(order)[:_MOST_RARE]} - numbers:
         among = reach.but(rows.numbered(missing))
-        places.update(engines.ask(among, list(rare), 0, _MOST_RARE * _PARTS_OF_RARE)[0])
+        places.update(engines.ask(among, list(rare), said=_MOST_RARE * _PARTS_OF_RARE, meant=0)[0])
     return places
 
 
