@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -121,6 +122,7 @@ async def test_the_drivers_caches_are_bounded_small_for_a_small_table_and_end_wh
     monkeypatch.setattr(folder, "INDEXED_ROWS", 20)
     modelless._forget()
     assert (await modelless.search(ArchiveQuery("main", "valve"))).hits
+    gc.collect()  # on Python 3.13 the driver leaves its tables in cycles
     assert list(sessions) == [(256 << 20, 32 << 20)]
     assert sessions[256 << 20, 32 << 20].caches.size_bytes > 0
 
