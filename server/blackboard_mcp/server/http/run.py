@@ -232,7 +232,7 @@ class _Runner(uvicorn.Server):
             self._renewing.cancel()
         await self._board.close_streams()
         await super().shutdown(sockets)
-        if self.force_exit:  # then uvicorn does not end the lifespan, which says so with a traceback
+        if self.force_exit:  # then uvicorn leaves this out, and the lifespan is cancelled with a traceback
             await self.lifespan.shutdown()
 
     async def stop_on(self, stop: asyncio.Event) -> None:

@@ -98,12 +98,13 @@ class BoardCounts:
         # Asked for together, they cost what one costs.
         engines = Engines(table)
         places, _ = engines.ask(reach, list(holders), said=EXACT + 1, meant=0)
-        found = engines.read(places, ["number", "words"])
+        found = engines.read(places, ["words"])
         if found.num_rows > EXACT and len(holders) > 1:
             for word in holders:
                 counted |= self._count(table, board, [word], windows)
             return counted
-        for number, said in zip(found["number"].to_pylist(), found["words"].to_pylist(), strict=True):
+        for place, said in zip(found["_rowid"].to_pylist(), found["words"].to_pylist(), strict=True):
+            number = engines.heads[place].number
             for word in holders.keys() & set(said.split(" ")):
                 holders[word].append(number)
         for word, numbers in holders.items():

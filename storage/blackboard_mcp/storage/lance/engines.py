@@ -1,7 +1,7 @@
 """Searches with the driver's two engines: for windows that contain words, and for windows near a vector.
 
-An engine is asked for the places of rows alone. What is needed of these rows is then read once for both engines, which
-costs half of what their own reading would. So the table must stay in one version.
+An engine is asked for the places of rows alone. The columns that decide on these rows are then read once for both
+engines, which costs less than reading by each. A place is valid in one version of the table, so that must not change.
 
 On a board that fills most of its table the results are filtered after the search, which is several times faster and
 gives the same windows. If too few are left, the search is repeated with the filter first.
@@ -22,7 +22,7 @@ PROBES = 50
 _SPARE = 8
 """One more in so many is asked for than the share of a board makes likely."""
 REFINE = 5
-"""How many times as many rows are compared by their whole vectors as are wanted; the driver compares by signs."""
+"""The number of rows that are compared by their whole vectors for each one wanted; the driver compares signs only."""
 MOST = 0.5
 """The share of the table's windows from which a board is said to fill most of it."""
 
@@ -56,7 +56,7 @@ class EngineReach:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What decides on a row: its document, whether it is in reach, and its cosine with the vector, if both have one."""
+    """The number of a row's document, whether the row is within reach, and its cosine if it has a vector."""
 
     number: int
     within: bool
@@ -65,14 +65,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """An engine with what it is asked, the column it makes, and how many rows of it are wanted."""
+    """A search of one engine, the column with its score, and the number of rows that are wanted of it."""
 
     begun: Callable[[EngineReach], Any]
     column: str
     wanted: int
 
     def places(self, reach: EngineReach) -> list[int]:
-        """Returns the places of rows, the best first; with a `share` of the table others' are among them."""
+        """Returns the places of rows, the best first. With a `share` of the table some of the rows are out of reach."""
         search = self.begun(reach).limit(reach.asked(self.wanted))
         if not reach.share:
             search = search.where(reach.where, prefilter=True)

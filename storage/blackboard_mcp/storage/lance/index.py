@@ -247,8 +247,11 @@ class LanceArchiveIndex:
             self._opened = (life, table)
             return self._opened
 
-    def _still(self) -> tuple[str, Any] | None:
-        """Returns the name of the index's life and its table, which stays in its newest version; or `None`."""
+    def _snapshot(self) -> tuple[str, Any] | None:
+        """Returns the name of the index's life and its table, opened anew in the newest version, where it stays.
+
+        Without a table it returns `None`.
+        """
         found = self._living(create=False)
         if found is None:
             return None
@@ -407,7 +410,7 @@ class LanceArchiveIndex:
     def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
         mode: SearchMode = "lexical" if self._embedder is None else "hybrid"
         notice = NO_MODEL if self._embedder is None else ""
-        life, table = self._still() or ("", None)
+        life, table = self._snapshot() or ("", None)
         self._waiting.keep(query.board, waiting.documents)
         documents = visible(waiting, query)
         if (table is None and not documents) or not query.text.strip():

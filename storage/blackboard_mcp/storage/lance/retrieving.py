@@ -38,7 +38,7 @@ def retrieve(
 
     If a few long documents take all places, the engines are asked again without these, until `wanted` documents are
     found. `rare` maps rare words to the numbers of documents with them. `named` are the months that the query names.
-    The table stays in one version.
+    The table must stay in one version.
     """
     engines = Engines(table, vector)
     places = _places(engines, reach, list(bm25.weights), rare, depth, wanted)

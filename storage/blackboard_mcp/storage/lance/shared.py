@@ -380,8 +380,8 @@ class SharedArchiveIndex(LanceArchiveIndex):
     def _living(self, *, create: bool) -> tuple[str, Any] | None:
         return _USED.get()
 
-    def _still(self) -> tuple[str, Any] | None:
-        return _USED.get()
+    def _snapshot(self) -> tuple[str, Any] | None:
+        return self._living(create=False)  # the table of a state stays in its version
 
     def _opened_at(self, state: IndexState) -> tuple[str, Any] | None:
         """Returns the name and the table of a state; opens each state once."""
