@@ -138,7 +138,7 @@ class FtsArchiveIndex:
                 known = connection.execute(_sql("seq"), key).fetchone()
                 if known is None or known[0] <= document.seq:
                     _forget(connection, key)
-                    for made in rows.made(document, windows(clean(document.text)), None):
+                    for made in rows.made(document, windows(clean(document.text))):
                         made["words"] = _encoded(made["words"].split())
                         added = connection.execute(_sql("add"), made).lastrowid
                         connection.execute(_sql("say"), {"id": added, "words": made["words"]})

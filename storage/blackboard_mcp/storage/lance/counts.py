@@ -98,12 +98,12 @@ class BoardCounts:
         # Asked for together, they cost what one costs.
         engines = Engines(table)
         places, _ = engines.ask(reach, list(holders), said=EXACT + 1, meant=0)
-        found = engines.read(places, ["words"])
-        if found.num_rows > EXACT and len(holders) > 1:
+        found = engines.words(places)
+        if len(found) > EXACT and len(holders) > 1:
             for word in holders:
                 counted |= self._count(table, board, [word], windows)
             return counted
-        for place, said in zip(found["_rowid"].to_pylist(), found["words"].to_pylist(), strict=True):
+        for place, said in found.items():
             number = engines.heads[place].number
             for word in holders.keys() & set(said.split(" ")):
                 holders[word].append(number)

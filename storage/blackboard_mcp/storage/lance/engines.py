@@ -1,7 +1,7 @@
 """Searches with the driver's two engines: for windows that contain words, and for windows near a vector.
 
-An engine is asked for the places of rows alone. The columns that decide on these rows are then read once for both
-engines, which costs less than reading by each. A place is valid in one version of the table, so that must not change.
+An engine is asked for the places of rows alone. The heads of these rows are then read once for both engines, which
+costs less than reading by each. A place is valid in one version of the table, so that must not change.
 
 On a board that fills most of its table the results are filtered after the search, which is several times faster and
 gives the same windows. If too few are left, the search is repeated with the filter first.
@@ -9,7 +9,7 @@ gives the same windows. If too few are left, the search is repeated with the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import rows, vectors
+from blackboard_mcp.storage.lance.heads import HEAD, read, scope
 
 PROBES = 50
 _SPARE = 8
@@ -56,9 +57,17 @@ class EngineReach:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The number of a row's document, whether the row is within reach, and its cosine if it has a vector."""
+    """What a search asks of a row besides its words, whether it is within reach, and its cosine if it has a vector.
+
+    `created_us` is when its document was made, to the second, in microseconds from 1970, and `start` the window's
+    offset in its text, in characters.
+    """
 
     number: int
+    thread: int
+    seq: int
+    created_us: int
+    start: int
     within: bool
     cosine: float | None
 
@@ -85,8 +94,10 @@ class Engines:
 
     def __init__(self, table: Any, vector: Any | None = None) -> None:
         self.heads: dict[int, Head] = {}
+        self.by_meaning = vector is not None
         self._table = table
         self._vector = vector
+        self._dimension = rows.dimension(table.schema)
 
     def ask(
         self, reach: EngineReach, words: Sequence[str], *, said: int, meant: int
@@ -116,23 +127,21 @@ class Engines:
         """Returns an Arrow table of rows with these columns and `_rowid`, the place of each, in any order."""
         return self._table.take_row_ids(sorted(places)).select(list(columns)).with_row_id().to_arrow()
 
-    def cosines(self, answer: Any) -> list[float | None]:
-        """Returns the cosines of the rows of an Arrow table, which has their vectors, with the vector."""
-        found: list[float | None] = [None] * answer.num_rows
-        if self._vector is not None and answer.num_rows:
-            import numpy as np
+    def words(self, places: Iterable[int]) -> dict[int, str]:
+        """Returns the words of rows by place, whose heads are known."""
+        return _words(self.read(places, ["words"]))
 
-            own = vectors.directions(vectors.of_rows(answer, len(self._vector)))
-            meant = np.flatnonzero(own.any(axis=1))
-            products = (own[meant] * self._vector).sum(axis=1, dtype=np.float64)
-            for place, product in zip(meant.tolist(), products.tolist(), strict=True):
-                found[place] = round(product, 6)
-        return found
+    def those(self, where: Any) -> dict[int, str]:
+        """Returns the words of all rows that a filter finds by place, and makes their heads known."""
+        found = self._table.search().where(where).select(["words", HEAD]).with_row_id(True).to_arrow()
+        self._know(found, [True] * found.num_rows)
+        return _words(found)
 
-    @property
-    def compared(self) -> Sequence[str]:
-        """The columns that `cosines` needs."""
-        return () if self._vector is None else vectors.COLUMNS
+    def known(self, where: Any) -> set[int] | None:
+        """Returns the places of all rows that a filter finds if the heads of all are known, otherwise `None`."""
+        search = self._table.search().where(where).limit(len(self.heads) + 1)
+        found = {*search.with_row_id(True).select(["_rowid"]).to_arrow()["_rowid"].to_pylist()}
+        return found if found <= self.heads.keys() else None
 
     def _near(self, reach: EngineReach) -> Any:
         assert self._vector is not None
@@ -144,17 +153,50 @@ class Engines:
     def _look(self, reach: EngineReach, places: Iterable[int]) -> None:
         """Reads the heads of rows that are not known."""
         unknown = {*places} - self.heads.keys()
-        if not unknown:
-            return
-        found = self.read(unknown, ["number", *self.compared, *(("board", "owner") if reach.share else ())])
-        within = [True] * found.num_rows
-        if reach.share:
-            marks: Mapping[str, bool] = {
-                mark: reach.viewer is None or reach.viewer.sees(rows.owner_of(mark))
-                for mark in found["owner"].unique().to_pylist()
-            }
-            both = zip(found["board"].to_pylist(), found["owner"].to_pylist(), strict=True)
-            within = [board == reach.board and marks[mark] for board, mark in both]
-        columns = (found["_rowid"].to_pylist(), found["number"].to_pylist(), within, self.cosines(found))
-        for place, number, inside, cosine in zip(*columns, strict=True):
-            self.heads[place] = Head(number, inside, cosine)
+        if unknown:
+            found = self.read(unknown, [HEAD])
+            self._know(found, self._within(reach, found) if reach.share else [True] * found.num_rows)
+
+    def _within(self, reach: EngineReach, found: Any) -> list[bool]:
+        """Returns whether each row is within a reach that is most of the table."""
+        marks = [""] if reach.viewer is None else rows.plain_marks(reach.viewer)
+        within = {scope(reach.board, mark) for mark in marks}
+        said = [each in within for each in read(found, self._dimension)["scope"].tolist()]
+        if doubtful := [at for at, sure in zip(found["_rowid"].to_pylist(), said, strict=True) if not sure]:
+            seen = {*self._seen(reach, doubtful)}
+            said = [sure or at in seen for at, sure in zip(found["_rowid"].to_pylist(), said, strict=True)]
+        return said
+
+    def _seen(self, reach: EngineReach, places: Iterable[int]) -> Iterator[int]:
+        """Yields those of the places whose rows are of the board, and may be seen by the viewer."""
+        found = self.read(places, ["board", "owner"])
+        columns = (found[name].to_pylist() for name in ("_rowid", "board", "owner"))
+        for place, board, mark in zip(*columns, strict=True):
+            seen = reach.viewer is None or reach.viewer.sees(rows.owner_of(mark))
+            if board == reach.board and seen:
+                yield place
+
+    def _know(self, found: Any, within: Sequence[bool]) -> None:
+        """Keeps the heads of rows."""
+        said = read(found, self._dimension)
+        columns = (said[name].tolist() for name in ("number", "thread", "seq", "created_us", "start"))
+        heads = zip(found["_rowid"].to_pylist(), *columns, within, self._cosines(said["vector"]), strict=True)
+        for place, *values in heads:
+            self.heads[place] = Head(*values)
+
+    def _cosines(self, together: Any) -> list[float | None]:
+        """Returns the cosines of rows, from their signs and sizes, with the vector."""
+        found: list[float | None] = [None] * len(together)
+        if self._vector is not None and len(together):
+            import numpy as np
+
+            own = vectors.directions(vectors.numbers(together, self._dimension))
+            meant = np.flatnonzero(own.any(axis=1))
+            products = (own[meant] * self._vector).sum(axis=1, dtype=np.float64)
+            for place, product in zip(meant.tolist(), products.tolist(), strict=True):
+                found[place] = round(product, 6)
+        return found
+
+
+def _words(found: Any) -> dict[int, str]:
+    return dict(zip(found["_rowid"].to_pylist(), found["words"].to_pylist(), strict=True))

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import Viewer
-from blackboard_mcp.storage.lance import counts, rows, vectors
+from blackboard_mcp.storage.lance import counts, heads, rows, vectors
 from blackboard_mcp.storage.lance.dates import months, within
 from blackboard_mcp.storage.lance.fusion import Bm25, Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, clean
@@ -290,7 +290,7 @@ def _read(table: Any, wheres: Sequence[Any]) -> BoardImage:
     import pyarrow as pa
 
     dimension = rows.dimension(table.schema)
-    columns = [*_NUMBERS, *_TEXTS, "words", *(vectors.COLUMNS if dimension else ())]
+    columns = [*_NUMBERS, *_TEXTS, "words", *([heads.HEAD] if dimension else ())]
     found = [table.search().where(where).select(columns).to_arrow() for where in wheres]
     return _made(pa.concat_tables(found), dimension)
 
@@ -311,7 +311,7 @@ def _made(found: Any, dimension: int) -> BoardImage:
     )
     columns = {name: found[name].to_numpy() for name in _NUMBERS}
     columns |= {name: pa.concat_arrays(found[name].chunks or [pa.array([], pa.string())]) for name in _TEXTS}
-    meant = vectors.of_rows(found, dimension) if dimension else None
+    meant = heads.numbers(found, dimension) if dimension else None
     split = pc.split_pattern(found["words"].combine_chunks(), " ")
     coded = split.flatten().dictionary_encode()
     words = max(len(coded.dictionary), 1)

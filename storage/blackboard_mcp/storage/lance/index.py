@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.allocator import bound_allocator, give_back
-from blackboard_mcp.storage.lance import holding, rows, upkeep, vectors
+from blackboard_mcp.storage.lance import heads, holding, rows, upkeep, vectors
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.dates import months
 from blackboard_mcp.storage.lance.engines import EngineReach
@@ -314,22 +314,27 @@ class LanceArchiveIndex:
         upkeep.unless_conflicting(lambda: self._merge(made))
 
     def _rows(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> list[dict[str, Any]]:
-        if self._embedder is None:
-            return [row for document, cut in batch for row in rows.made(document, cut, None)]
         # Check the table first, so that nothing is embedded in vain.
         self._own_table(create=False)
         flat = [window.text for _, cut in batch for window in cut]
-        try:
-            meant: Any = self._embedder.embed_documents(flat) if flat else None
-        except Exception as error:
-            raise ArchiveUnavailable(f"The embedding model failed: {error}", reason="embedder") from error
-        if flat and (table := self._own_table(create=True)) is not None:
+        meant: Any = None
+        if self._embedder is not None and flat:
+            try:
+                meant = self._embedder.embed_documents(flat)
+            except Exception as error:
+                raise ArchiveUnavailable(f"The embedding model failed: {error}", reason="embedder") from error
+        table = self._own_table(create=True)
+        assert table is not None
+        dimension = rows.dimension(table.schema)
+        if meant is not None:
             rows.check_dimension(table.schema, meant.shape[1])
-        packed = vectors.packed(meant) if flat else []
-        found, start = [], 0
+        packed = iter(() if meant is None else vectors.packed(meant))
+        found = []
         for document, cut in batch:
-            found += rows.made(document, cut, packed[start : start + len(cut)])
-            start += len(cut)
+            for row in rows.made(document, cut):
+                signs, vector = next(packed) if cut and meant is not None else vectors.NOWHERE
+                row[heads.HEAD] = heads.made(row, vector, dimension)
+                found.append(row | {vectors.SIGNS: signs} if dimension else row)
         return found
 
     def _merge(self, made: list[dict[str, Any]]) -> None:

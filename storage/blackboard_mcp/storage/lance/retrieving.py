@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from itertools import pairwise
 from typing import Any
@@ -10,11 +10,10 @@ from typing import Any
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.dates import Month, within
-from blackboard_mcp.storage.lance.engines import EngineReach, Engines
+from blackboard_mcp.storage.lance.engines import EngineReach, Engines, Head
 from blackboard_mcp.storage.lance.fusion import Bm25, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import QUESTION_MARK
 
-_COLUMNS = ("number", "part", "seq", "thread", "created_us", "words", "start")
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
 _ROUNDS = 5
@@ -42,19 +41,16 @@ def retrieve(
     """
     engines = Engines(table, vector)
     places = _places(engines, reach, list(bm25.weights), rare, depth, wanted)
-    documents = _Documents(bm25)
+    documents = _Documents(bm25, engines.heads)
     if places:
-        answer = engines.read(places, _COLUMNS)
-        documents.take(answer, [engines.heads[place].cosine for place in answer["_rowid"].to_pylist()])
-    if near := _beside(table, reach, documents.lenders()):
-        columns = [*_COLUMNS, *engines.compared]
-        answer = table.search().where(reach.where & rows.first_of(near)).select(columns).to_arrow()
-        documents.take(answer, engines.cosines(answer))
+        documents.take(engines.words(places))
+    if near := _beside(table, engines, reach, documents.lenders()):
+        documents.take(engines.those(reach.where & rows.first_of(near)))
     return [
         FusionCandidate(
             number,
             document.thread,
-            tuple(document.passages[part] for part in sorted(document.passages)),
+            tuple(document.passages[start] for start in sorted(document.passages)),
             document.asks,
             within(document.created, named),
         )
@@ -74,7 +70,7 @@ def _places(
     places: set[int] = set()
     numbers: set[int] = set()
     beside = reach
-    said, meant = depth if asked else 0, depth if engines.compared else 0
+    said, meant = depth if asked else 0, depth if engines.by_meaning else 0
     for _ in range(_ROUNDS):
         by_words, by_meaning = engines.ask(beside, asked, said=said, meant=meant)
         places.update(by_words, by_meaning)
@@ -91,19 +87,24 @@ def _places(
 
 
 class _Documents:
-    """The documents that a search found."""
+    """The documents that a search found; `heads` has what is known of their rows by place."""
 
-    def __init__(self, bm25: Bm25) -> None:
+    def __init__(self, bm25: Bm25, heads: Mapping[int, Head]) -> None:
         self._bm25 = bm25
+        self._heads = heads
         self.found: dict[int, _Found] = {}
 
-    def take(self, answer: Any, cosines: Sequence[float | None]) -> None:
-        """Takes documents from rows, with their cosines."""
-        for number, part, passage, document in _read(answer, self._bm25, cosines):
-            if number not in self.found or self.found[number].seq < document.seq:
-                self.found[number] = document
-            if self.found[number].seq == document.seq:
-                self.found[number].passages[part] = passage
+    def take(self, words: Mapping[int, str]) -> None:
+        """Takes documents from rows, which have these words by place."""
+        for place, said in words.items():
+            head = self._heads[place]
+            there = said.split(" ") if said else []
+            asks = QUESTION_MARK in there[-1:]
+            passage = self._bm25.passage(there[:-1] if asks else there, head.start, head.cosine)
+            if head.number not in self.found or self.found[head.number].seq < head.seq:
+                self.found[head.number] = _Found(head.seq, head.thread, asks, head.created_us, {})
+            if self.found[head.number].seq == head.seq:
+                self.found[head.number].passages[head.start] = passage
 
     def lenders(self) -> dict[int, int]:
         """Returns the threads of the best documents by number: of the best by words and of the best by meaning."""
@@ -114,15 +115,21 @@ class _Documents:
         return best
 
 
-def _beside(table: Any, reach: EngineReach, found: Mapping[int, int]) -> set[int]:
+def _beside(table: Any, engines: Engines, reach: EngineReach, found: Mapping[int, int]) -> set[int]:
     """Returns the documents next to some in their threads, which `found` has by number, that are none of these."""
     if not found:
         return set()
-    where = reach.where & rows.first_in(found.values())
-    answer = table.search().where(where).select(["number", "thread"]).limit(_MOST_BESIDE).to_arrow()
-    listed = sorted({*zip(answer["thread"].to_pylist(), answer["number"].to_pylist(), strict=True)})
+    threads = rows.in_threads(found.values())
+    known = engines.known(rows.on_board(reach.board) & threads)
+    if known is None:
+        where = reach.where & threads & rows.first()
+        answer = table.search().where(where).select(["number", "thread"]).limit(_MOST_BESIDE).to_arrow()
+        listed = {*zip(answer["thread"].to_pylist(), answer["number"].to_pylist(), strict=True)}
+    else:  # most often, since most threads have one document
+        heads = (engines.heads[place] for place in known)
+        listed = {(head.thread, head.number) for head in heads if head.within}
     beside = set()
-    for (thread, before), (other, after) in pairwise(listed):
+    for (thread, before), (other, after) in pairwise(sorted(listed)):
         if thread == other and (before in found) != (after in found):
             beside.add(after if before in found else before)
     return beside
@@ -138,22 +145,10 @@ def _meant(document: _Found) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A document as an engine found it, with its passages by part."""
+    """A document as an engine found it, with its passages by their places in it."""
 
     seq: int
     thread: int
     asks: bool
     created: int
     passages: dict[int, Passage]
-
-
-def _read(
-    answer: Any, bm25: Bm25, cosines: Sequence[float | None]
-) -> Iterator[tuple[int, int, Passage, _Found]]:
-    """Yields number, part and passage for each row of a driver's answer, with its document."""
-    columns = [answer[name].to_pylist() for name in _COLUMNS]
-    for cosine, number, part, seq, thread, created, said, start in zip(cosines, *columns, strict=True):
-        there = said.split(" ") if said else []
-        asks = QUESTION_MARK in there[-1:]
-        passage = bm25.passage(there[:-1] if asks else there, start, cosine)
-        yield number, part, passage, _Found(seq, thread, asks, created, {})

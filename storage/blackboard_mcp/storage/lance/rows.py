@@ -18,10 +18,10 @@ from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.read_rules import READ
 from blackboard_mcp.protocols.visibility import Viewer
-from blackboard_mcp.storage.lance import vectors
+from blackboard_mcp.storage.lance import heads, vectors
 from blackboard_mcp.storage.lance.words import QUESTION_MARK, Window, asks, clean, words
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """The version of rows and words. It is raised whenever either changes; older tables are then rebuilt."""
 
 BUCKETS = 32
@@ -58,12 +58,10 @@ def schema(model: str | None, dimension: int) -> Any:
         pa.field("created_us", pa.int64(), nullable=False),
         pa.field("length", pa.int32(), nullable=False),
         pa.field("words", pa.string(), nullable=False),
+        pa.field(heads.HEAD, pa.binary(heads.width(dimension)), nullable=False),
     ]
     if model is not None:
-        fields += [
-            pa.field(vectors.SIGNS, pa.list_(pa.uint8(), -(-dimension // 8))),
-            pa.field(vectors.SIZES, pa.binary(-(-dimension * vectors.SIZE_BITS // 8))),
-        ]
+        fields.append(pa.field(vectors.SIGNS, pa.list_(pa.uint8(), -(-dimension // 8))))
     described = json.dumps({"schema": SCHEMA_VERSION, "model": model, "dimension": dimension})
     return pa.schema(fields, metadata={_METADATA: described.encode()})
 
@@ -111,10 +109,8 @@ def check_dimension(table_schema: Any, wanted: int) -> None:
         )
 
 
-def made(
-    document: ArchiveDocument, cut: Sequence[Window], meant: Sequence[vectors.Packed] | None
-) -> list[dict[str, Any]]:
-    """Returns the rows of a document: `cut` are its windows, `meant` their vectors.
+def made(document: ArchiveDocument, cut: Sequence[Window]) -> list[dict[str, Any]]:
+    """Returns the rows of a document, whose windows are `cut`, without vectors and heads.
 
     Its labels count as words of each window.
     """
@@ -136,17 +132,16 @@ def made(
     asking = [QUESTION_MARK] if asks(document.text) else []
     for part, window in enumerate(cut or (Window(0, ""),)):
         counted = [*names, *words(window.text)]
-        row = {
-            **shared,
-            "id": row_id(document.board, document.number, part),
-            "part": part,
-            "start": window.start,
-            "length": len(counted),
-            "words": " ".join([*counted, *asking]),
-        }
-        if meant is not None:
-            row |= zip(vectors.COLUMNS, meant[part] if cut else vectors.NOWHERE, strict=True)
-        rows.append(row)
+        rows.append(
+            {
+                **shared,
+                "id": row_id(document.board, document.number, part),
+                "part": part,
+                "start": window.start,
+                "length": len(counted),
+                "words": " ".join([*counted, *asking]),
+            }
+        )
     return rows
 
 
@@ -204,12 +199,16 @@ def owner_of(stored_mark: str) -> str:
     return stored_mark.removesuffix(_SEPARATOR)
 
 
+def plain_marks(viewer: Viewer) -> list[str]:
+    """Returns whole marks of rows that the viewer may see; it may see rows with other marks, too."""
+    return ["", mark(viewer.agent), mark(viewer.team), *map(mark, sorted(viewer.kept))]
+
+
 def seen_by(viewer: Viewer) -> Any:
     """Returns the filter for rows that the viewer may see, as `Viewer.sees` decides."""
     from lancedb.expr import col, lit
 
-    plain = ("", mark(viewer.agent), mark(viewer.team), *map(mark, sorted(viewer.kept)))
-    seen = col("owner").isin([lit(each) for each in plain])
+    seen = col("owner").isin([lit(each) for each in plain_marks(viewer)])
     for rule in sorted(viewer.kept):
         seen |= col("owner").contains(lit(f"{rule}:"))
     if viewer.agent:
@@ -242,16 +241,21 @@ def numbered(numbers: Iterable[int]) -> Any:
 
 def first_of(numbers: Iterable[int]) -> Any:
     """Returns the filter for the first rows of documents with these numbers."""
+    return numbered(numbers) & first()
+
+
+def first() -> Any:
+    """Returns the filter for the first rows of documents."""
     from lancedb.expr import col, lit
 
-    return numbered(numbers) & (col("part") == lit(0))
+    return col("part") == lit(0)
 
 
-def first_in(threads: Iterable[int]) -> Any:
-    """Returns the filter for the first rows of documents of these threads."""
+def in_threads(threads: Iterable[int]) -> Any:
+    """Returns the filter for rows of documents of these threads."""
     from lancedb.expr import col, lit
 
-    return col("thread").isin([lit(n) for n in sorted(set(threads))]) & (col("part") == lit(0))
+    return col("thread").isin([lit(n) for n in sorted(set(threads))])
 
 
 def of_documents(board: str, numbers: Iterable[int]) -> Any:

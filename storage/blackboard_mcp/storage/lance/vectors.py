@@ -9,25 +9,37 @@ from __future__ import annotations
 
 from typing import Any
 
-SIZE_BITS = 6
+SIZE_BITS = 5
 
 SIGNS = "signs"
-SIZES = "sizes"
-COLUMNS = (SIGNS, SIZES)
+"""The name of the column that the driver compares."""
 
 _AT_ONCE = 2048
 """Vectors that are unpacked together; a few megabytes are in use for so many."""
 
-Packed = tuple[Any, bytes | None]
-"""The signs and sizes of a vector as a row has them."""
+Packed = tuple[Any, bytes]
+"""The signs of a vector, as its row has them, and signs and sizes together."""
 
-NOWHERE: Packed = (None, None)
+NOWHERE: Packed = (None, b"")
 """What a row has in place of a zero vector, which has no direction."""
 
 
-def _bytes(dimension: int) -> int:
-    """Returns how many bytes the sizes of a vector take: three for each four numbers."""
-    return -(-dimension * SIZE_BITS // 8)
+def size(dimension: int) -> int:
+    """Returns how many bytes a vector's signs and sizes take together."""
+    return _signs(dimension) + _sizes(dimension)
+
+
+def _signs(dimension: int) -> int:
+    return -(-dimension // 8)
+
+
+def _sizes(dimension: int) -> int:
+    return _halves(dimension) + _signs(dimension)
+
+
+def _halves(dimension: int) -> int:
+    """Returns how many bytes half a byte of each number takes."""
+    return -(-dimension // 2)
 
 
 def signs(vectors: Any) -> Any:
@@ -38,38 +50,38 @@ def signs(vectors: Any) -> Any:
 
 
 def sizes(vectors: Any) -> Any:
-    """Returns the sizes of `(n, dimension)` numbers: `(n, bytes) uint8`. The rows may not be zero."""
+    """Returns the sizes of `(n, dimension)` numbers: `(n, bytes) uint8`. The rows may not be zero.
+
+    The upper four bits of all numbers come first, then the last bits.
+    """
     import numpy as np
 
     sized = np.abs(vectors)
     sized /= sized.max(axis=1, keepdims=True)
     sized *= 1 << SIZE_BITS
     count, dimension = vectors.shape
-    fours = -(-dimension // 4)
-    steps = np.zeros((count, fours, 4), dtype=np.uint8)
-    steps.reshape(count, 4 * fours)[:, :dimension] = np.minimum(sized, (1 << SIZE_BITS) - 1)
-    one, two, three, four = np.moveaxis(steps, 2, 0)
-    together = np.stack([one << 2 | two >> 4, two << 4 | three >> 2, three << 6 | four], axis=2)
-    return together.reshape(count, 3 * fours)[:, : _bytes(dimension)]
+    steps = np.zeros((count, 2 * _halves(dimension)), dtype=np.uint8)
+    steps[:, :dimension] = np.minimum(sized, (1 << SIZE_BITS) - 1)
+    upper = steps >> 1
+    return np.hstack([upper[:, ::2] << 4 | upper[:, 1::2], np.packbits(steps[:, :dimension] & 1, axis=1)])
 
 
 def packed(vectors: Any) -> list[Packed]:
-    """Returns the signs and sizes of each of `(n, dimension)` vectors."""
+    """Returns the signs of each of `(n, dimension)` vectors, and its signs and sizes together."""
     there = vectors.any(axis=1)
-    own = iter(zip(signs(vectors[there]), map(bytes, sizes(vectors[there])), strict=True))
+    said = signs(vectors[there])
+    own = ((each, bytes(each) + bytes(size)) for each, size in zip(said, sizes(vectors[there]), strict=True))
     return [next(own) if is_there else NOWHERE for is_there in there.tolist()]
 
 
 def unpacked(signs: Any, sizes: Any, dimension: int) -> Any:
-    """Returns the numbers that `signs` and `sizes` stand for: `(n, dimension) int8`, odd numbers of -127 to 127."""
+    """Returns the numbers that `signs` and `sizes` stand for: `(n, dimension) int8`, odd numbers of -63 to 63."""
     import numpy as np
 
-    count = len(sizes)
-    together = np.zeros((count, -(-dimension // 4), 3), dtype=np.uint8)
-    together.reshape(count, -1)[:, : _bytes(dimension)] = sizes
-    one, two, three = np.moveaxis(together, 2, 0)
-    four = [one >> 2, (one & 3) << 4 | two >> 4, (two & 15) << 2 | three >> 6, three & 63]
-    steps = np.stack(four, axis=2).reshape(count, -1)[:, :dimension].view(np.int8)
+    upper, last = np.split(sizes, [_halves(dimension)], axis=1)
+    steps = np.stack([upper >> 4, upper & 15], axis=2).reshape(len(sizes), -1)[:, :dimension].view(np.int8)
+    steps *= 2
+    steps += np.unpackbits(last, axis=1, count=dimension).view(np.int8)
     steps *= 2
     steps += 1  # the middle of a step, doubled
     steps *= np.where(np.unpackbits(signs, axis=1, count=dimension), np.int8(1), np.int8(-1))
@@ -95,22 +107,17 @@ def kept(vectors: Any) -> Any:
     return found
 
 
-def of_rows(found: Any, dimension: int) -> Any:
-    """Returns the numbers of an Arrow table's rows: `(n, dimension) int8`, zero where a row has no vector."""
-    import numpy as np
-    import pyarrow as pa
+def numbers(together: Any, dimension: int) -> Any:
+    """Returns the numbers of vectors from their signs and sizes: `(n, dimension) int8`.
 
-    numbers = np.zeros((found.num_rows, dimension), dtype=np.int8)
-    column = found[SIZES].combine_chunks()
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    if there.any():
-        said = found[SIGNS].combine_chunks().drop_null().flatten().to_numpy(zero_copy_only=False)
-        kept = column.drop_null().cast(pa.binary(_bytes(dimension)))
-        large = np.frombuffer(kept.buffers()[1], dtype=np.uint8)
-        large = large[kept.offset * _bytes(dimension) :][: len(kept) * _bytes(dimension)]
-        at = np.flatnonzero(there)
-        said, large = said.reshape(len(at), -1), large.reshape(len(at), -1)
-        for start in range(0, len(at), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            numbers[at[some]] = unpacked(said[some], large[some], dimension)
-    return numbers
+    `together` is `(n, bytes) uint8`, as `packed` made them; zero where there is no vector, as the numbers are then.
+    """
+    import numpy as np
+
+    found = np.zeros((len(together), dimension), dtype=np.int8)
+    said, large = np.split(together, [_signs(dimension)], axis=1)
+    at = np.flatnonzero(large.any(axis=1))
+    for start in range(0, len(at), _AT_ONCE):
+        some = at[start : start + _AT_ONCE]
+        found[some] = unpacked(said[some], large[some], dimension)
+    return found
