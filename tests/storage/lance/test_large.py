@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import counts as counts_module
 from blackboard_mcp.storage.lance import engines, folder, upkeep
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
@@ -107,6 +108,45 @@ async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
     assert [hit.number for hit in narrow.hits] == [2000]
     other = await index.search(ArchiveQuery("other", "valve pressure", limit=100))
     assert sorted(hit.number for hit in other.hits) == list(range(5000, 5040))
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_a_large_board_shows_each_viewer_what_it_may_see_and_no_more(
+    index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether what a viewer may see is decided after a search, before it, or by reading all that lies beside a hit."""
+    marks = ["", "ann", "", "team:acme", "", "read:pay", "", "read:pay:ann", "", "read:ops", "", "", ""]
+    made = [
+        replace(each, owner=marks[each.number % 13], thread=each.number - each.number % 3)
+        for each in notes(document, 700)
+    ]
+    await index.upsert([*made, *(document(n, f"{TOPICS[0]} at dock {n}", board="other") for n in range(60))])
+    await index.maintain()
+    viewers = [Viewer("ann", "acme"), Viewer("bob"), Viewer("eve", "eve", ["read:pay"]), Viewer("pay"), None]
+    texts = ["valve pressure", "login at dock 33", "billing error in run 7", "dock 101", "team5 latency"]
+    queries = [ArchiveQuery("main", text, 15, viewer=viewer) for text in texts for viewer in viewers]
+
+    async def asked() -> list[Any]:
+        return [(await index.search(query)).hits for query in queries]
+
+    found = await asked()
+    for query, hits in zip(queries, found, strict=True):
+        assert len(hits) == 15
+        for hit in hits:
+            assert query.viewer is None or query.viewer.sees(marks[hit.number % 13]), hit
+    assert any(hit.beside for hits in found for hit in hits)
+    assert found[0] != found[1] != found[4]
+    with monkeypatch.context() as patch:
+        patch.setattr(engines.Engines, "known", lambda asked, where: None)
+        assert await asked() == found
+    monkeypatch.setattr(engines, "REFINE", 20)  # the heads of all rows are known then
+    known = await asked()
+    with monkeypatch.context() as patch:
+        patch.setattr(engines.Engines, "known", lambda asked, where: None)
+        assert await asked() == known
+    with monkeypatch.context() as patch:
+        patch.setattr(counts_module.BoardCounts, "share", lambda counts, board: 0.0)
+        assert await asked() == found
 
 
 async def test_the_drivers_caches_are_bounded_small_for_a_small_table_and_end_when_it_is_large(

@@ -213,7 +213,8 @@ def seen_by(viewer: Viewer) -> Any:
         seen |= col("owner").contains(lit(f"{rule}:"))
     if viewer.agent:
         own = col("owner").contains(lit(f":{mark(viewer.agent)}"))
-        seen |= own & col("owner").contains(lit(READ))
+        # A rule of the agent's name is none of the agent's own.
+        seen |= own & col("owner").contains(lit(READ)) & (col("owner") != lit(mark(READ + viewer.agent)))
     return seen
 
 
