@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.matching import matcher
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.server.usecases import tails as tails_module
@@ -243,6 +244,27 @@ async def test_nothing_of_a_forgotten_item_is_kept_in_memory(
     finally:
         await tails.close()
         await store.close()
+
+
+@pytest.mark.parametrize("at_once", [1_000, 8])
+async def test_a_rule_keeps_what_was_told_of_its_items_before_from_who_follows(
+    store: SqlBoardStore, tails: Tails, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a", "LOG", key="pay:ann", metadata={"n": "canary"})
+    await burst(table, tails_module.PAGE)
+    heard = await follow(tails, "main", "eve", {}, to=await table.seq())
+    assert "canary" in str(heard)
+    await store.set_read_rules([ReadRule("pay", ("bob",), key="pay:**")])
+    assert (await store.reclassify("main", apply=True)).kept
+    await burst(table, 20, seed=1)
+    monkeypatch.setattr(tails_module, "_ROUND", at_once)
+    end = await table.seq()
+    await follow(tails, "main", "eve", {}, to=end, place=end - 1)
+    heard = await follow(tails, "main", "eve", {}, to=end)
+    assert heard == await table.events("eve")
+    assert "canary" not in str(heard)
+    assert "pay:ann" not in str(heard)
 
 
 def shows_all(patch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,10 @@
 This module knows boards, sequences and events, but no subscriptions, calls or wire formats. It only passes on
 events that it read from the store after their commit, in order and without gaps.
 
-A log is held in pages of `PAGE` sequences. A finished page changes only when an item is forgotten, so the pages
-used last are kept for readers far behind the end. The unfinished page of each followed board grows at its end.
-Everything can be read again, so memory is bounded by dropping pages. Only waiting readers are stored
-here, with their places, so slow readers cost nothing.
+A log is held in pages of `PAGE` sequences. A finished page changes only when an item is forgotten, or is kept from
+those who saw it, so the pages used last are kept for readers far behind the end. The unfinished page of each followed
+board grows at its end. Everything can be read again, so memory is bounded by dropping pages. Only waiting readers are
+stored here, with their places, so slow readers cost nothing.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class Tails:
     async def _catch_up(self, tail: _Tail, end: int) -> None:
         """Brings a tail up to the board's known sequence; skips far ahead when no call waits on it."""
         if not tail.waiters and end - tail.end > _ROUND:
-            # Items may have been forgotten in between.
+            # Older events may have changed in between.
             self._drop_pages({tail.board})
             self._shed(tail)
             tail.begin(end)
@@ -320,8 +320,7 @@ class Tails:
                     continue
                 if stretch.events:
                     _check(stretch.events, tail.end)
-                    if any(event.event is EventType.ITEM_FORGOTTEN for event in stretch.events):
-                        # Older events of the item lost their values in the store.
+                    if any(map(_rewrites, stretch.events)):
                         self._drop_pages({board})
                         self._shed(tail)
                         tail.begin(tail.end)
@@ -495,6 +494,12 @@ async def _result(reading: asyncio.Task[T]) -> T:
 def _of_some(event: Event) -> bool:
     """Tells whether agents see the event by what they are now: by their owner, or by a read rule."""
     return event.owner is not None and event.owner.startswith((TEAM, READ))
+
+
+def _rewrites(event: Event) -> bool:
+    """Tells whether older events of the item changed with it: they lost their values, or others see them."""
+    seen_by_others = event.event is EventType.ITEM_CHANGED and "visibility" in event.data.get("changed", ())
+    return event.event is EventType.ITEM_FORGOTTEN or seen_by_others
 
 
 def _closed() -> StoreClosed:
