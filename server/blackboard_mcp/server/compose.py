@@ -204,8 +204,6 @@ async def _opened(
             protocols=protocols,
             checks=[check.name for check in settings.check] + ["syntax"] * ("workspace" in settings.tools),
         )
-        if any(rule.names_roles for rule in await store.read_rules()):
-            blackboard.rights.record_roles()
         below = SubBoards(blackboard)
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []
         if background:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Action, Principal, Role, Scope
 from blackboard_mcp.protocols.errors import Forbidden, InvalidInput, UnknownReference
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.server.access.needs import TOOLS
 from blackboard_mcp.server.access.rights import Rights
 
@@ -17,7 +18,7 @@ STEWARDLY = {Action.MODERATE, Action.ADMINISTER}
 
 
 class Members:
-    """The two questions that rights ask a store, answered from a mapping; and how often."""
+    """The questions that rights ask a store, answered from a mapping; and how often one asks for a role."""
 
     def __init__(self, **roles: Role) -> None:
         self.roles = dict(roles)
@@ -26,6 +27,9 @@ class Members:
     async def role_of(self, board: str, agent: str) -> Role | None:
         self.asked += 1
         return self.roles.get(agent)
+
+    async def read_rules(self) -> tuple[ReadRule, ...]:
+        return ()
 
     async def members(self, board: str) -> dict[str, Role]:
         return dict(sorted(self.roles.items()))

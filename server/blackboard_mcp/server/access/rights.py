@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from blackboard_mcp.protocols.access import POWERS, SCOPED, Action, Principal, Role, Scope
 from blackboard_mcp.protocols.board import Board
@@ -25,7 +25,8 @@ from cachetools import FIFOCache
 from ..input.posts import check_board
 from .needs import READS
 
-_REMEMBERED_SECONDS: Final = 1.0
+SECONDS: Final = 1.0
+"""The greatest age of what was read from the store and is not read again for each call."""
 _REMEMBERED: Final = 10_000
 _LISTED: Final = 5
 """Most boards that a refusal names."""
@@ -50,6 +51,8 @@ _TO: Final[Mapping[Action, str]] = MappingProxyType(
 
 
 Introduce = Callable[[Principal], Awaitable[None]]
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @lru_cache(maxsize=4_096)
@@ -90,6 +93,51 @@ def there(boards: Sequence[str]) -> str:
     return f", and you reach {', '.join(boards[:_LISTED])}{more}" if boards else ""
 
 
+class Recent(Generic[K, V]):
+    """What was read from a store by key, each at most `SECONDS` old: another process may have changed it since.
+
+    It belongs to one event loop.
+
+    Who asks often never waits for the store: in the second half of the time a value is read again beside the calls.
+    """
+
+    def __init__(self, read: Callable[[K], Awaitable[V]]) -> None:
+        self._read = read
+        self._kept: FIFOCache[K, tuple[V, float]] = FIFOCache(_REMEMBERED)
+        self._renewing: dict[K, asyncio.Task[None]] = {}
+
+    async def of(self, key: K, *, afresh: bool = False) -> V:
+        """Returns the value of a key; `afresh` reads it now."""
+        now = asyncio.get_running_loop().time()
+        kept = self._kept.get(key)
+        if kept is None or afresh or now - kept[1] >= SECONDS:
+            value = await self._read(key)
+            self._kept[key] = value, now
+            return value
+        if now - kept[1] >= SECONDS / 2 and key not in self._renewing:
+            renewing = asyncio.create_task(self._renew(key, kept))
+            self._renewing[key] = renewing
+            renewing.add_done_callback(lambda _: self._renewing.pop(key))
+        return kept[0]
+
+    def keep(self, key: K, value: V) -> None:
+        """Keeps a value that is known to be the present one."""
+        self._kept[key] = value, asyncio.get_running_loop().time()
+
+    def forget(self, which: Callable[[K], bool]) -> None:
+        """Forgets the values of some keys, which this process changed."""
+        for key in [key for key in self._kept if which(key)]:
+            del self._kept[key]
+
+    async def _renew(self, key: K, kept: tuple[V, float]) -> None:
+        """Reads a value again before it is too old, unless it is forgotten or read by somebody else meanwhile."""
+        now = asyncio.get_running_loop().time()
+        with contextlib.suppress(BlackboardError):  # the next call that needs it asks again
+            value = await self._read(key)
+            if self._kept.get(key) is kept:
+                self._kept[key] = value, now
+
+
 class Rights:
     """Rights of principals on the boards of a store.
 
@@ -111,24 +159,21 @@ class Rights:
         self._deciders = tuple(deciders)
         self.introduce: Introduce | None = None
         """Hook that records the owner of an agent; the store decides by it which team items the agent may see."""
-        self._roles: FIFOCache[tuple[str, str], tuple[Role | None, float]] = FIFOCache(_REMEMBERED)
-        self._renewing: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._shown: FIFOCache[tuple[str, str], tuple[Role, float]] | None = None
+        self._roles: Recent[tuple[str, str], Role | None] = Recent(lambda key: store.role_of(*key))
+        self._names_roles: Recent[None, bool] = Recent(lambda _: self._some_name_roles())
+        self._shown: FIFOCache[tuple[str, str], tuple[Role, float]] = FIFOCache(_REMEMBERED)
 
-    def record_roles(self) -> None:
-        """Makes each call record the role that its credential gives the agent on the board, for read rules."""
-        self._shown = FIFOCache(_REMEMBERED)
+    async def _some_name_roles(self) -> bool:
+        return any(rule.names_roles for rule in await self._store.read_rules())
 
-    async def _show(
-        self, shown: FIFOCache[tuple[str, str], tuple[Role, float]], principal: Principal, board: str
-    ) -> None:
-        """Records the role of the credential, unless this process did so within the last second."""
+    async def _show(self, principal: Principal, board: str) -> None:
+        """Records the role that the credential gives the agent, unless this process did so within the last second."""
         role, now = principal.role_on(board), asyncio.get_running_loop().time()
-        kept = shown.get((board, principal.agent))
-        if role is None or (kept is not None and kept[0] is role and now - kept[1] < _REMEMBERED_SECONDS):
+        kept = self._shown.get((board, principal.agent))
+        if role is None or (kept is not None and kept[0] is role and now - kept[1] < SECONDS):
             return
         if await self._store.set_shown_role(board, principal.agent, role):
-            shown[board, principal.agent] = (role, now)
+            self._shown[board, principal.agent] = (role, now)
 
     def default_board(self, principal: Principal) -> str:
         """Returns the board for a call that names none.
@@ -196,8 +241,8 @@ class Rights:
             raise reserved(principal.agent)
         if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
             await self.introduce(principal)
-        if self._shown is not None:
-            await self._show(self._shown, principal, name)
+        if await self._names_roles.of(None):  # another process may have brought the rules
+            await self._show(principal, name)
         proven = principal.via in _PROVEN or principal.agent in self._deciders
         deciders = () if proven else self._deciders
         grant = Grant(
@@ -210,9 +255,10 @@ class Rights:
         )
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant
-        member = await self._role(name, principal.agent)
+        # A role that is a second old is safe for writes because the store checks it again.
+        member = await self._roles.of((name, principal.agent))
         if not grant.needs <= grant.powers[member]:
-            member = await self._role(name, principal.agent, afresh=True)
+            member = await self._roles.of((name, principal.agent), afresh=True)
         lacking = grant.needs - grant.powers[member]
         if lacking:
             raise await self._refusal(principal, grant, member, next(a for a in Action if a in lacking))
@@ -247,34 +293,7 @@ class Rights:
 
     def forget(self, board: str) -> None:
         """Forgets the cached roles on a board after this process changed them."""
-        for key in [key for key in self._roles if key[0] == board]:
-            del self._roles[key]
-
-    async def _role(self, board: str, agent: str, *, afresh: bool = False) -> Role | None:
-        """Returns the role that a board gives an agent, from a cache that is at most a second old.
-
-        This is safe for writes because the store checks the role again. `afresh` skips the cache. An agent that
-        calls often never waits for the store: in the second half of the second its role is read beside its calls.
-        """
-        now = asyncio.get_running_loop().time()
-        kept = self._roles.get((board, agent))
-        if kept is None or afresh or now - kept[1] >= _REMEMBERED_SECONDS:
-            role = await self._store.role_of(board, agent)
-            self._roles[board, agent] = role, now
-            return role
-        if now - kept[1] >= _REMEMBERED_SECONDS / 2 and (board, agent) not in self._renewing:
-            renewing = asyncio.create_task(self._renew(board, agent, kept))
-            self._renewing[board, agent] = renewing
-            renewing.add_done_callback(lambda _: self._renewing.pop((board, agent)))
-        return kept[0]
-
-    async def _renew(self, board: str, agent: str, kept: tuple[Role | None, float]) -> None:
-        """Reads a role again before it is too old, unless it is forgotten or read by somebody else meanwhile."""
-        now = asyncio.get_running_loop().time()
-        with contextlib.suppress(BlackboardError):  # the next call that needs the role asks again
-            role = await self._store.role_of(board, agent)
-            if self._roles.get((board, agent)) is kept:
-                self._roles[board, agent] = role, now
+        self._roles.forget(lambda key: key[0] == board)
 
     async def _refusal(
         self, principal: Principal, grant: Grant, member: Role | None, action: Action

@@ -53,7 +53,7 @@ from cachetools import FIFOCache
 
 from ..access.judging import AccessJudge
 from ..access.registry import AccessPolicies
-from ..access.rights import Rights, there
+from ..access.rights import Recent, Rights, there
 from ..input.debates import DebateOp, check_debating
 from ..input.idempotency import check_once_key, once_of
 from ..input.posts import (
@@ -171,29 +171,36 @@ class Blackboard:
         """Boards that were there, and are for good, with the store's stamp as of the last look at their settings."""
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
-        self._owners: FIFOCache[str, str] = FIFOCache(_OWNERS)
-        self._trusts: FIFOCache[str, Trust] = FIFOCache(_OWNERS)
+        self._owners: FIFOCache[str, tuple[str, Trust]] = FIFOCache(_OWNERS)
+        """What the credential of each agent said last."""
+        self._introduced = Recent(self._is_introduced)
         self.quotas = Quotas()
 
     async def introduce(self, agent: str, owner: str, trust: Trust = Trust.NORMAL) -> None:
-        """Records the agent's owner and trust level, unless this process recorded the same before.
+        """Records the agent's owner and trust level, unless this process did so within the last second.
+
+        Another process may have recorded others since, of a credential that it was shown.
 
         Raises:
             InvalidInput: a name is not valid.
         """
-        if self._trusts.get(agent, Trust.NORMAL) is not trust or agent not in self._owners:
-            await self.store.set_trust(check_agent(agent), trust)
-            self._trusts[agent] = trust
-        if self._owners.get(agent) == owner:
-            return
-        await self.store.set_owner(check_agent(agent), check_agent(owner))
-        self._owners[agent] = owner
+        who = check_agent(agent), check_agent(owner), trust
+        if not await self._introduced.of(who, afresh=self._owners.get(agent) != (owner, trust)):
+            await self.store.set_owner(agent, owner)
+            self._introduced.keep(who, True)
+        self._owners[agent] = owner, trust
+
+    async def _is_introduced(self, who: tuple[str, str, Trust]) -> bool:
+        """Records the trust, and tells whether the owner is the recorded one."""
+        agent, owner, trust = who
+        await self.store.set_trust(agent, trust)
+        return await self.store.owner_of(agent) == owner
 
     def limit(self, limits: Limits) -> None:
         """Applies these limits to everything that agents write and hold from now on."""
         shared = self.quotas.shared
         self.quotas = self.following.quotas = Quotas(
-            limits, owner_of=lambda agent: self._owners.get(agent, agent)
+            limits, owner_of=lambda agent: self._owners.get(agent, (agent,))[0]
         )
         self.quotas.shared = shared
 
