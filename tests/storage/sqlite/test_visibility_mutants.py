@@ -448,6 +448,18 @@ async def reclassified(at: Table, patch: pytest.MonkeyPatch) -> None:
     assert (await at.store.consume(at.board, "eve", "g", asked, once=once)).deliveries == ()
 
 
+async def closed(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """What a rule opened to everybody is not handed out once it does not."""
+    await at.store.set_read_rules([rule("*")])
+    await at.store.create_group(at.board, "alice", "g", {"event": "item.posted"})
+    await keep(at, "hidden from now on")
+    assert (
+        len((await at.store.consume(at.board, "eve", "g", Turn(limit=1, lease_seconds=60))).deliveries) == 1
+    )
+    await at.store.set_read_rules([rule("alice", "bob")])
+    assert (await at.store.consume(at.board, "eve", "g", Turn(limit=1, lease_seconds=60))).in_flight == 0
+
+
 async def exported(at: Table, patch: pytest.MonkeyPatch) -> None:
     await keep(at, "hidden")
     shown = await at.post("alice", "shown")
@@ -573,6 +585,7 @@ CHECKS: dict[Check, str] = {
     authors: "authors",
     chosen_on_account: "chosen_on_account",
     claims: "contests",
+    closed: "deliveries_hide",
     claims_for_all: "stances successors",
     conditions: "key_stands counted_by_kind counted_one_by_one counted_one_by_one:1 counted_one_by_one:2",
     critiques_before: "critiques_before",

@@ -27,7 +27,8 @@ def read_rules() -> Steps[tuple[ReadRule, ...]]:
 def set_read_rules(write: Write, rules: Iterable[ReadRule]) -> Steps[None]:
     """Sets the read rules of the installation: the first that an item meets keeps it, if it is written from now on.
 
-    Readers count at once for all that rules of the same names keep.
+    Readers count at once for all that rules of the same names keep. Consumer groups hand out what everybody sees, and
+    let go of what everybody saw until now.
     """
     listed = list(rules)
     yield sql("read_rules_drop"), ()
@@ -36,6 +37,7 @@ def set_read_rules(write: Write, rules: Iterable[ReadRule]) -> Steps[None]:
         yield sql("read_rules_set"), (rules_json(listed),)
         readers = [(rule.mark, reader) for rule in listed for reader in rule.readers or (_NOBODY,)]
         yield sql("rule_readers_add"), (dumps(readers),)
+    yield sql("deliveries_hide"), ("",)
 
 
 def shown_role(board: str, agent: str) -> Steps[Role | None]:

@@ -442,6 +442,9 @@ def _again(ledger: Ledger, group: GroupRow, limit: int, until: int) -> Steps[lis
     events = yield from events_at(ledger.no, [row[0] for row in due])
     deliveries = []
     for seq, attempt, tries, why in due:
+        if seq not in events:  # readers were everybody when it was handed out
+            yield sql("delivery_done"), (ledger.no, group.name, seq)
+            continue
         last = int(tries + 1 >= group.max_attempts)
         yield sql("delivery_again"), (ledger.no, group.name, seq, ledger.agent, until, last)
         deliveries.append(Delivery(Handle(seq, attempt + 1), events[seq], instant(until), why or LEASE_ENDED))
@@ -449,8 +452,8 @@ def _again(ledger: Ledger, group: GroupRow, limit: int, until: int) -> Steps[lis
 
 
 def events_at(no: int, seqs: Iterable[int]) -> Steps[dict[int, Event]]:
-    """Returns the events with these sequences, by sequence."""
+    """Returns those of the events with these sequences that everybody may see, by sequence."""
     wanted = list(seqs)
     if not wanted:
         return {}
-    return {row[0]: event_of(row) for row in (yield sql("events_at"), (no, numbers(wanted)))}
+    return {row[0]: event_of(row) for row in (yield sql("events_at"), (no, numbers(wanted), ""))}

@@ -151,6 +151,7 @@ def dead_letters(
     letters = [
         DeadLetter(Handle(seq, attempt), events[seq], worker, why, instant(at))
         for seq, attempt, worker, why, at in rows
+        if seq in events
     ]
     return letters, row.seq
 

@@ -102,9 +102,9 @@ SELECT seq, attempt, worker, why, until FROM delivery INDEXED BY delivery_dead
 WHERE board = ?1 AND consumers = ?2 AND dead = 1 AND seq > ?3 ORDER BY seq LIMIT ?4;
 
 -- name: events_at
--- Some events (a JSON list of sequences) that everybody may see.
+-- Those of some events (a JSON list of sequences) that an agent may see.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
-FROM event WHERE board = ?1 AND seq IN (SELECT value FROM json_each(?2)) AND PUBLIC(owner) ORDER BY seq;
+FROM event WHERE board = ?1 AND seq IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3) ORDER BY seq;
 
 -- name: groups_spent
 -- Groups, by board, with something at ?1 that was handed out for the last time and is held no more.

@@ -117,6 +117,11 @@ DELETE FROM concern WHERE board = ?1 AND item = ?2;
 -- Drops what consumer groups handed out of the events of an item, since everybody sees what groups do.
 DELETE FROM delivery WHERE board = ?1 AND seq IN (SELECT seq FROM event WHERE board = ?1 AND item = ?2);
 
+-- name: deliveries_hide
+-- Drops what consumer groups handed out of events that an agent may not see.
+DELETE FROM delivery
+WHERE EXISTS (SELECT 1 FROM event e WHERE e.board = delivery.board AND e.seq = delivery.seq AND NOT VISIBLE(e.owner, ?1));
+
 -- name: mark_known
 -- Marks (a JSON list) that items have.
 INSERT OR IGNORE INTO kept_mark(mark) SELECT value FROM json_each(?1);

@@ -298,6 +298,37 @@ class KeepingTests:
         letters, _ = await at.store.dead_letters(at.board, "g")
         assert [letter.event.item for letter in letters] == [free.id]
 
+    async def test_groups_hand_out_what_a_rule_opens_to_everybody_as_long_as_it_does(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await at.store.set_read_rules((replace(HUSH, readers=("*",)),))
+        await at.post("alice", "begin")
+        await at.store.create_group("main", "eve", "g", {"event": "item.posted"}, max_attempts=2)
+        asked = Turn(limit=1, lease_seconds=60)
+        opened = await _said(at, "alice", "open to all", tags=["hush"])
+        for attempt in (1, 2):
+            taken = await at.store.consume("main", "eve", "g", asked)
+            assert [(one.event.item, one.handle.attempt) for one in taken.deliveries] == [
+                (opened.id, attempt)
+            ]
+            clock.advance(61)
+        assert (await at.store.consume("main", "eve", "g", asked)).dead == 1
+        letters, _ = await at.store.dead_letters("main", "g")
+        assert [letter.event.item for letter in letters] == [opened.id]
+        waits, held = [await _said(at, "alice", text, tags=["hush"]) for text in ("waits", "is held")]
+        taken = await at.store.consume("main", "eve", "g", asked)
+        assert [one.event.item for one in taken.deliveries] == [waits.id]
+        clock.advance(61)
+        taken = await at.store.consume("main", "bob", "g", replace(asked, limit=2))
+        assert [one.event.item for one in taken.deliveries] == [waits.id, held.id]
+        await at.store.set_read_rules((HUSH,))
+        clock.advance(61)
+        shown = await at.post("alice", "shown")
+        taken = await at.store.consume("main", "eve", "g", replace(asked, limit=5))
+        assert [one.event.item for one in taken.deliveries] == [shown.id]
+        assert (taken.waiting, taken.dead) == (0, 0)
+        assert (await at.store.dead_letters("main", "g"))[0] == []
+
     async def test_a_request_for_a_summary_ends_with_a_source_that_comes_under_a_rule(
         self, at: Table
     ) -> None:
