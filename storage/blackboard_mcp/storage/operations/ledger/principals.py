@@ -19,8 +19,8 @@ def owner_of(agent: str) -> Steps[str]:
 
 
 def agents_of(owner: str) -> Steps[list[str]]:
-    """Returns the agents who act for an owner, first the one with the owner's own name."""
-    return [owner, *(row[0] for row in (yield sql("agents_of"), (owner,)))]
+    """Returns the agents who act for an owner, in the order of their names."""
+    return [row[0] for row in (yield sql("agents_of"), (owner,))]
 
 
 def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:

@@ -9,8 +9,9 @@ SELECT owner FROM principal WHERE agent = ?1;
 SELECT agent, owner FROM principal WHERE agent IN (SELECT value FROM json_each(?1));
 
 -- name: agents_of
--- The agents who act for somebody else.
-SELECT agent FROM principal WHERE owner = ?1 ORDER BY agent;
+-- The agents who act for an owner; the one with the owner's own name may act for somebody else.
+SELECT agent FROM principal WHERE owner = ?1
+UNION SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM principal p WHERE p.agent = ?1) ORDER BY 1;
 
 -- name: owner_set
 -- An agent acts for somebody.

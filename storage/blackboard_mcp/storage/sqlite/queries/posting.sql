@@ -91,10 +91,11 @@ SELECT bytes FROM stored WHERE board = ?1 AND agent = ?2;
 WITH own(name) AS (SELECT coalesce((SELECT owner FROM principal WHERE agent = ?2), ?2))
 SELECT owner, of_owner, of_all FROM (
     SELECT own.name AS owner,
-           coalesce((SELECT o.bytes FROM stored o WHERE o.board = ?1 AND o.agent = own.name), 0)
+           coalesce((SELECT o.bytes FROM stored o WHERE o.board = ?1 AND o.agent = own.name
+                       AND NOT EXISTS (SELECT 1 FROM principal a WHERE a.agent = own.name)), 0)
            + coalesce((SELECT sum(s.bytes) FROM principal p INDEXED BY principal_owner
                        CROSS JOIN stored s ON s.board = ?1 AND s.agent = p.agent
-                       WHERE p.owner = own.name AND p.agent <> own.name), 0) AS of_owner,
+                       WHERE p.owner = own.name), 0) AS of_owner,
            coalesce((SELECT b.bytes FROM stored b WHERE b.board = ?1 AND b.agent = ''), 0) AS of_all
     FROM own)
 WHERE ?3 > 0 AND of_owner > ?3 OR ?4 > 0 AND of_all > ?4;

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import RESERVE_BYTES
-from blackboard_mcp.protocols.errors import BlackboardError, QuotaExceeded
+from blackboard_mcp.protocols.errors import BlackboardError, QuotaExceeded, Refused
 from blackboard_mcp.protocols.items import Item
 
 from ..harness import Table, draft
@@ -85,6 +85,21 @@ class StoringTests:
         await refused(at, "bot-1", "owner_bytes")
         await at.configure(owner_bytes=0)
         await at.post("bot-1", "and no bound")
+
+    async def test_an_agent_named_like_an_owner_counts_for_its_own_owner(self, at: Table) -> None:
+        for agent, owner in (("acme", "mallory"), ("ana", "acme")):
+            await at.store.set_owner(agent, owner)
+        await at.configure(owner_bytes=2 * EACH + 500)
+        claim = await at.post("ana", "a claim", "HYPOTHESIS")
+        for n in range(2):
+            await at.post("acme", str(n))
+        assert "mallory" in await refused(at, "acme", "owner_bytes")
+        await at.post("ana", "has room")
+        await at.configure(owner_bytes=0)
+        doubt = await at.post("acme", "no", "CRITIQUE", critiques=claim)
+        with pytest.raises(Refused, match="no critique"):
+            await at.withdraw("ana", doubt)
+        assert (await at.item(doubt)).status == "ACTIVE"
 
     async def test_a_board_has_a_bound_for_all_and_others_boards_go_on(self, at: Table) -> None:
         await at.configure(board_bytes=2 * EACH + 500)
