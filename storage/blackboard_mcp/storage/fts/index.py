@@ -202,7 +202,7 @@ class FtsArchiveIndex:
             depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
             found = []
             if connection is not None and asked:
-                outdated = {*cuts, *waiting.removed}
+                outdated = {*(document.number for document in waiting.documents), *waiting.removed}
                 found = [
                     candidate
                     for candidate in _retrieved(connection, query, bm25, rare, depth, marks)

@@ -466,7 +466,7 @@ class LanceArchiveIndex:
         elif table is not None:
             reach = EngineReach.of(query, share=self._counts.share(query.board))
             found = retrieve(table, reach, bm25, vector, rare, depth, query.limit, months(query.text))
-        outdated = {*cuts, *waiting.removed}
+        outdated = {*(document.number for document in waiting.documents), *waiting.removed}
         found = [candidate for candidate in found if candidate.number not in outdated]
         found += candidates(documents, query, bm25, cuts, cosines, depth)
         scored = fuse(

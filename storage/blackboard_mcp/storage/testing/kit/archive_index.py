@@ -176,6 +176,9 @@ class IndexWaitingTests:
     async def test_what_waits_counts_in_place_of_what_is_stored(self, index: ArchiveIndex) -> None:
         await index.upsert([document(1, "alpha"), document(2, "alpha")])
         assert await found(index, "gamma", [document(1, "gamma", seq=2)]) == [1]
+        kept = document(1, "alpha", seq=2, owner="read:pay")
+        assert await found(index, "alpha", [kept], viewer=Viewer("bob")) == [2]
+        assert await found(index, "alpha", [document(1, "alpha", seq=2, author="bob")], author="ann") == [2]
         query, gone = ArchiveQuery("main", "alpha", 50), Waiting(removed=(2,))
         assert [hit.number for hit in (await index.search(query, gone)).hits] == [1]
 
