@@ -139,6 +139,32 @@ async def test_bodies_under_way_are_limited_together(serving: Any) -> None:
         assert (await served.exchange(served.request(body=b"y" * 200))).status == 400
 
 
+async def test_bodies_of_one_principal_leave_room_for_those_of_others(serving: Any) -> None:
+    async with serving(limits=Limits(bodies_bytes_per_principal=1_000)) as served:
+        first = await served.wire()
+        await first.send(served.request(body=b"x" * 900, content_length="1000"))
+        async with asyncio.timeout(PATIENCE):
+            while (reply := await served.exchange(served.request(body=b"y" * 200))).status != 429:
+                pass
+        assert reply.refusal == (429, "busy")
+        assert "bodies of alice" in reply.message
+        bob = served.request(body=b"y" * 200, x_blackboard_agent="bob")
+        assert (await served.exchange(bob)).status == 400
+        await first.send(b"x" * 100)
+        assert (await first.reply()).status == 400
+        assert (await served.exchange(served.request(body=b"y" * 200))).status == 400
+
+
+@pytest.mark.parametrize("name", ["mcp_protocol_version", "mcp_method", "mcp_name"])
+async def test_headers_that_decide_what_is_called_are_sent_once(serving: Any, name: str) -> None:
+    async with serving() as served:
+        row = f"{name.replace('_', '-')}: 2025-06-18\r\n".encode()
+        asked = served.request(body=b"{}").replace(b"accept:", row + row + b"accept:", 1)
+        reply = await served.exchange(asked)
+        assert reply.refusal == (400, "invalid")
+        assert "sent more than once" in reply.message
+
+
 async def test_a_hundred_headers_are_enough(serving: Any) -> None:
     async with serving() as served:
         few = {f"x_{n}": "1" for n in range(90)}

@@ -37,6 +37,7 @@ def test_workers_share_what_is_bounded_in_all_and_each_takes_the_largest_body() 
     assert (part.connections, part.calls, part.calls_per_principal) == (2, 16, 5)
     assert part.bodies_bytes == given.body_bytes
     assert part_of(given, 2).bodies_bytes == given.bodies_bytes // 2
+    assert [part_of(given, n).bodies_bytes_per_principal >> 20 for n in (1, 2, 4, 64)] == [32, 16, 8, 4]
     small = Limits(bodies_bytes=1_024)
     assert part_of(small, 2).bodies_bytes == 1_024, "a bound below the largest body stays"
     assert part_of(given, 1) == given

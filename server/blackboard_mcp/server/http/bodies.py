@@ -1,16 +1,18 @@
 """Reading of request bodies: whole, within bounds of time and size, before the application sees them.
 
 The application would wait for ever for the rest of a half-sent body. Only bodies of identified callers are
-read: unknown callers could otherwise fill the memory for bodies that all callers share.
+read, and of each principal a part of what all may hold: others could otherwise fill the memory that all share.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Final
 
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.http.gate import MCP_PATH, ErrorAnswer, later
+from blackboard_mcp.server.limits.concurrency import counted_as
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
 from blackboard_mcp.server.limits.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,6 +27,7 @@ class Bodies:
         self._app = app
         self._limits = limits
         self._held = 0
+        self._held_by: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if PRINCIPAL_SCOPE_KEY not in scope:
@@ -32,10 +35,11 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         body = bytearray()
+        who = counted_as(scope[PRINCIPAL_SCOPE_KEY])
         try:
             if any(int(told) > self._limits.body_bytes for told in _lengths(scope)):
                 raise _Refusal(self._too_large())
-            if await self._read(receive, body):
+            if await self._read(receive, body, who):
                 if scope["path"] == MCP_PATH and holds_too_much(body):
                     raise _Refusal(ErrorAnswer(TOO_LARGE, "too_large", TOO_MUCH))
                 await self._app(scope, _replayed(bytes(body), receive), send)
@@ -43,6 +47,9 @@ class Bodies:
             await exc.answer(scope, send, receive if exc.answer.status == TOO_LARGE else None)
         finally:
             self._held -= len(body)
+            self._held_by[who] -= len(body)
+            if not self._held_by[who]:
+                del self._held_by[who]
 
     def _too_large(self) -> ErrorAnswer:
         most = self._limits.body_bytes
@@ -55,8 +62,8 @@ class Bodies:
             most=most,
         )
 
-    async def _read(self, receive: Receive, body: bytearray) -> bool:
-        """Reads the whole body into `body`, and tells whether the client stayed until its end."""
+    async def _read(self, receive: Receive, body: bytearray, who: str) -> bool:
+        """Reads the whole body of a principal into `body`, and tells whether the client stayed until its end."""
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 while True:
@@ -66,18 +73,13 @@ class Bodies:
                     chunk = message.get("body", b"")
                     body += chunk
                     self._held += len(chunk)
+                    self._held_by[who] += len(chunk)
                     if len(body) > self._limits.body_bytes:
                         raise _Refusal(self._too_large())
                     if self._held > self._limits.bodies_bytes:
-                        raise _Refusal(
-                            later(
-                                503,
-                                "busy",
-                                "too many bodies are under way together (limit bodies_bytes); try again in a "
-                                "second. Nothing was changed.",
-                                "bodies_bytes",
-                            )
-                        )
+                        raise _Refusal(_too_many(503, "bodies", "bodies_bytes"))
+                    if self._held_by[who] > self._limits.bodies_bytes_per_principal:
+                        raise _Refusal(_too_many(429, f"bodies of {who}", "bodies_bytes_per_principal"))
                     if not message.get("more_body", False):
                         return True
         except TimeoutError:
@@ -91,6 +93,13 @@ class _Refusal(Exception):
     def __init__(self, answer: ErrorAnswer) -> None:
         super().__init__(answer.status)
         self.answer = answer
+
+
+def _too_many(status: int, what: str, limit: str) -> ErrorAnswer:
+    told = (
+        f"too many {what} are under way together (limit {limit}); try again in a second. Nothing was changed."
+    )
+    return later(status, "busy", told, limit)
 
 
 def _lengths(scope: Scope) -> list[bytes]:

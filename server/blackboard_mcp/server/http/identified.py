@@ -32,7 +32,11 @@ logger = logging.getLogger(__name__)
 SESSION_HEADER: Final = b"mcp-session-id"
 _VISITOR: Final = "visitor"
 """The agent's name for a reader in a browser, which sends none."""
-_IDENTIFYING: Final = (b"authorization", AGENT_HEADER.encode(), OWNER_HEADER.encode(), SESSION_HEADER)
+_ONCE: Final = (
+    *(b"authorization", AGENT_HEADER.encode(), OWNER_HEADER.encode(), SESSION_HEADER),
+    *(b"mcp-protocol-version", b"mcp-method", b"mcp-name"),
+)
+"""Headers that decide who calls and what: with two of them, one reader could take the one and another the other."""
 
 
 class Identified:
@@ -91,7 +95,7 @@ class Identified:
 
     async def _identified(self, scope: Scope, headers: Mapping[str, str]) -> Principal | ErrorAnswer:
         names = [name for name, _ in scope["headers"]]
-        twice = [name.decode() for name in _IDENTIFYING if names.count(name) > 1]
+        twice = [name.decode() for name in _ONCE if names.count(name) > 1]
         if twice:
             return ErrorAnswer(400, "invalid", f"the header {twice[0]} was sent more than once")
         try:

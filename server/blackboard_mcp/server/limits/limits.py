@@ -42,6 +42,9 @@ class Limits:
     body_bytes: int = _bound(4 * _MIB, 1_024, 64 * _MIB, "a request's body")
     body_seconds: float = _bound(20.0, 0.05, 600, "for a request's body to arrive")
     bodies_bytes: int = _bound(128 * _MIB, 1_024, 4_096 * _MIB, "bodies under way together")
+    bodies_bytes_per_principal: int = _bound(
+        32 * _MIB, 1_024, 4_096 * _MIB, "bodies under way of one principal"
+    )
     write_seconds: float = _bound(30.0, 0.05, 600, "that a client may leave an answer or stream unread")
     keep_alive_seconds: float = _bound(75.0, 0.05, 3_600, "that a connection stays open between requests")
     line_bytes: int = _bound(4 * _MIB, 1_024, 64 * _MIB, "a line over stdio")
@@ -104,13 +107,15 @@ def part_of(limits: Limits, workers: int) -> Limits:
     """Returns the limits of one of so many processes among which connections are spread evenly.
 
     What is bounded in all is divided among them; what is bounded for one principal or one address is not, because
-    its connections may all be with one process.
+    its connections may all be with one process. The bodies of one principal are, or it could fill a process's part.
     """
     if workers == 1:
         return limits
     parts = {name: -(-getattr(limits, name) // workers) for name in _SHARED}
-    bodies = max(limits.body_bytes, limits.bodies_bytes // workers)
-    return replace(limits, **parts, bodies_bytes=min(bodies, limits.bodies_bytes))
+    for name in ("bodies_bytes", "bodies_bytes_per_principal"):
+        whole = getattr(limits, name)
+        parts[name] = min(max(limits.body_bytes, whole // workers), whole)
+    return replace(limits, **parts)
 
 
 def limits_of(given: Any, where: str, base: Limits | None = None) -> Limits:
