@@ -26,6 +26,7 @@ from blackboard_mcp.server.http.open_requests import SWEEP_SECONDS
 from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ResourceTemplateReference
 from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
@@ -52,12 +53,14 @@ ASKED = {
 }
 
 
-async def issue(data: Path, agent: str = "alice", seconds: float | None = None, owner: str = "") -> str:
+async def issue(
+    data: Path, agent: str = "alice", seconds: float | None = None, owner: str = "", board: str = "*"
+) -> str:
     """The text of a new token, made as the command does."""
     now = datetime.now(UTC)
     ends = None if seconds is None else now + timedelta(seconds=seconds)
     made, text = new_access_token(
-        agent=agent, owner=owner or agent, roles={"*": Role.CONTRIBUTOR}, now=now, expires_at=ends
+        agent=agent, owner=owner or agent, roles={board: Role.CONTRIBUTOR}, now=now, expires_at=ends
     )
     async with compose.credentials(Settings(data=data)) as store:
         await store.add_token(made)
@@ -255,6 +258,35 @@ async def heard(client: Client, seq: int) -> list[Any]:
 
 def test_the_looks_at_a_token_add_up_to_less_than_is_promised() -> None:
     assert REMEMBERED_SECONDS + SWEEP_SECONDS < PROMISED
+
+
+@both_generations
+async def test_completions_and_errors_name_nothing_of_the_default_board_that_a_token_does_not_reach(
+    servers: tuple[Serving, Serving], data: Path, mode: str
+) -> None:
+    lonely, writer = f"lonely-{mode}", f"kim-{mode}"
+    async with (
+        joined(servers[0], await issue(data, writer), mode) as client,
+        joined(servers[0], await issue(data, f"lee-{mode}", board=lonely), mode) as other,
+    ):
+        for _ in range(3):
+            await call(client, "post", text="hidden", type="PLAN", board="main")
+        await call(client, "post", text="shown", type="DECISION", board=lonely)
+
+        async def completed(name: str, **context: str) -> list[str]:
+            item = ResourceTemplateReference(type="ref/resource", uri="board://{board}/items/{id}")
+            found = await other.complete(item, {"name": name, "value": ""}, context_arguments=context or None)
+            return list(found.completion.values)
+
+        assert await completed("board") == [lonely]
+        assert await completed("id") == await completed("id", board=lonely) == ["D-1"]
+        assert await completed("after") == await completed("after", board=lonely) == ["2"]
+        assert await completed("id", board="main") == []
+        refused = await other.call_tool("read", {"board": "ghost"})
+        assert "main" not in str(refused.content)
+    async with joined(servers[0], await issue(data, f"max-{mode}", board="ghost"), mode) as one:
+        refused = await one.call_tool("read", {"board": "ghost"})
+        assert "the default board is 'ghost'" in str(refused.content)
 
 
 @both_generations

@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from blackboard_mcp.protocols.access import POWERS, SCOPED, Action, Principal, Role, Scope
+from blackboard_mcp.protocols.access import EVERY_BOARD, POWERS, SCOPED, Action, Principal, Role, Scope
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import BlackboardError, Forbidden, Refused, UnknownReference
 from blackboard_mcp.protocols.grants import Grant
@@ -161,29 +161,22 @@ class Rights:
         """Hook that records the owner of an agent; the store decides by it which team items the agent may see."""
         self._roles: Recent[tuple[str, str], Role | None] = Recent(lambda key: store.role_of(*key))
         self._names_roles: Recent[None, bool] = Recent(lambda _: self._some_name_roles())
-        self._shown: FIFOCache[tuple[str, str], tuple[Role, float]] = FIFOCache(_REMEMBERED)
 
     async def _some_name_roles(self) -> bool:
         return any(rule.names_roles for rule in await self._store.read_rules())
 
-    async def _show(self, principal: Principal, board: str) -> None:
-        """Records the role that the credential gives the agent, unless this process did so within the last second."""
-        role, now = principal.role_on(board), asyncio.get_running_loop().time()
-        kept = self._shown.get((board, principal.agent))
-        if role is None or (kept is not None and kept[0] is role and now - kept[1] < SECONDS):
-            return
-        if await self._store.set_shown_role(board, principal.agent, role):
-            self._shown[board, principal.agent] = (role, now)
-
     def default_board(self, principal: Principal) -> str:
-        """Returns the board for a call that names none.
+        """Returns the board for a call that names none."""
+        return self.default_of(principal.roles)
+
+    def default_of(self, roles: Mapping[str, Role]) -> str:
+        """Returns the board for a call that names none, of a credential with these roles by board.
 
         This is the launch's default board or, where the credential does not reach it, the credential's first
         board by name.
         """
-        if principal.role_on(self._default) is not None or not principal.roles:
-            return self._default
-        return min(principal.roles)
+        reached = not roles or self._default in roles or EVERY_BOARD in roles
+        return self._default if reached else min(roles)
 
     def reached(self, principal: Principal, boards: Iterable[str]) -> list[str]:
         """Returns those boards that the credential reaches, in the given order."""
@@ -235,14 +228,16 @@ class Rights:
             Refused: the agent's name is reserved.
         """
         name = self.default_board(principal) if board is None else check_board(board)
-        if principal.role_on(name) is None:
+        own = principal.role_on(name)
+        if own is None:
             raise self.absent(principal, name)
         if is_reserved(principal.agent) and not await self._was_there(principal.agent, name):
             raise reserved(principal.agent)
         if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
             await self.introduce(principal)
         if await self._names_roles.of(None):  # another process may have brought the rules
-            await self._show(principal, name)
+            # Never remembered: another credential of the same agent may be shown to another process.
+            await self._store.set_shown_role(name, principal.agent, own)
         proven = principal.via in _PROVEN or principal.agent in self._deciders
         deciders = () if proven else self._deciders
         grant = Grant(

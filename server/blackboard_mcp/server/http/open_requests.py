@@ -15,7 +15,7 @@ from typing import Final
 
 import anyio
 from blackboard_mcp.protocols.access import Principal
-from blackboard_mcp.protocols.errors import BlackboardError, Unauthorized
+from blackboard_mcp.protocols.errors import BlackboardError, RateLimited, Refused, Unauthorized
 
 from ..access.door import of_one_ended
 from ..access.identity import AGENT_HEADER, OWNER_HEADER
@@ -83,8 +83,11 @@ class OpenRequests:
     async def _refusal(self, request: OpenRequest) -> BlackboardError | None:
         try:
             await self.identify(request.headers)
-        except Unauthorized as error:
-            return error
+        except (
+            Unauthorized,
+            Refused,
+        ) as error:  # as where the agent got a token here, and another owner
+            return None if isinstance(error, RateLimited) else error
         except BlackboardError as error:
             logger.warning("whether open requests are still welcome cannot be told now: %s", error.message)
         return None

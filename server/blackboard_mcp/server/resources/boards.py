@@ -537,17 +537,18 @@ class Resources:
     ) -> Sequence[str]:
         """Returns the values for a variable that begin with `partial`; none if the board does not exist.
 
+        Without a board it is about that of a call which names none. Whether the caller may read it was asked before.
         `ref` is the name of the prompt or the URI of the template; `context` holds the variables filled in so
         far.
         """
-        store = self._board.store
+        store, default = self._board.store, self._board.rights.default_board(caller.principal)
         if argument == "board":
-            names = {b.id for b in await store.boards()} | {self._board.default_board}
+            names = {b.id for b in await store.boards()} | {default}
             reached = self._board.rights.reached(caller.principal, sorted(names))
             return [name for name in reached if name.startswith(partial)]
         if argument == "agent":
             return [caller.agent] if caller.agent.startswith(partial) else []
-        board = await store.find_board(context.get("board") or self._board.default_board)
+        board = await store.find_board(context.get("board") or default)
         if board is not None and argument in ("id", "thread"):
             page = await self._items(caller.agent, board.id, shown=False)
             items = [i for i in page.items if ref != "decide" or i.status is Status.DEBATED]

@@ -223,9 +223,11 @@ class Blackboard:
         self.tokenizers.see(found)
         if found is None:
             if name != self.default_board or not _may_post():
+                grant = GRANTED.get()
+                default = self.default_board if grant is None else self.rights.default_of(grant.roles)
                 raise UnknownReference(
                     f"There is no board '{name}'. Nothing was changed; post(board='{name}', …) creates it, "
-                    f"the default board is '{self.default_board}'{there(await self._reached())}.",
+                    f"the default board is '{default}'{there(await self._reached())}.",
                     board=name,
                 )
             await self.store.ensure_board(name, agent, self.config)

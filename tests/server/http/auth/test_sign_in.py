@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -249,6 +250,28 @@ async def test_an_issuer_makes_nobody_an_agent_that_a_token_here_has_act_for_som
     assert (await board.call(issuer.token(aud=board.mcp, sub="zed"))).status_code == 200, (
         "it is the same agent"
     )
+
+
+async def test_a_stream_ends_once_a_token_here_has_its_agent_act_for_somebody_else(
+    board: Board, issuer: Any
+) -> None:
+    stolen = issuer.token(aud=board.mcp, sub="ci-bot")
+    assert (await board.call(stolen, "post", text="begin")).status_code == 200
+    headers = {"Authorization": f"Bearer {stolen}"}
+    async with (
+        httpx2.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE) as wire,
+        wire.stream("GET", f"{board.url}/boards/main/events", headers=headers) as stream,
+    ):
+        assert stream.status_code == 200
+        now = datetime.now(UTC)
+        made, own = new_access_token(agent="ci-bot", owner="build", roles={"*": Role.CONTRIBUTOR}, now=now)
+        await board.opened.store.add_token(made)
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(httpx2.RemoteProtocolError):
+                async for _ in stream.aiter_text():
+                    pass
+    assert (await board.call(stolen)).status_code == 403
+    assert (await board.call(own)).status_code == 200
 
 
 async def test_an_issuer_that_hangs_keeps_strangers_out_and_stops_nobody_else(
