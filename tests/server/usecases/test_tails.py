@@ -267,6 +267,43 @@ async def test_a_rule_keeps_what_was_told_of_its_items_before_from_who_follows(
     assert "pay:ann" not in str(heard)
 
 
+async def test_who_asks_after_a_rule_came_is_not_handed_what_is_being_read_since_before(
+    store: SqlBoardStore, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a", "LOG", key="pay:ann")
+    await burst(table, tails_module.PAGE)
+    whole, goes_on, reading = store.stretches, asyncio.Event(), asyncio.Event()
+
+    async def slowly(places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
+        found = await whole(places, limit)
+        if places.get("main") == 0 and not reading.is_set():
+            reading.set()
+            await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(store, "stretches", slowly)
+
+    async def first_page() -> str:
+        wanted = matcher(parse_event_filter({}), Viewer("eve"))
+        end = await table.seq()
+        return str((await tails.after("main", wanted, 0, end=end, limit=3, seconds=0)).events)
+
+    before = asyncio.create_task(first_page())
+    await asyncio.wait_for(reading.wait(), PATIENCE)
+    await store.set_read_rules([ReadRule("pay", ("bob",), key="pay:**")])
+    await store.reclassify("main", apply=True)
+    after = asyncio.create_task(first_page())
+    end = await table.seq()
+    async with asyncio.timeout(PATIENCE):
+        while tails._tails["main"].end < end:  # noqa: ASYNC110 - the tail tells nobody
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+    goes_on.set()
+    assert "pay:ann" in await before
+    assert "pay:ann" not in await after
+
+
 def shows_all(patch: pytest.MonkeyPatch) -> None:
     """What is private to others is shown."""
     patch.setattr(Event, "visible_to", lambda event, agent: True)

@@ -385,7 +385,8 @@ class Tails:
         return await _result(loading)
 
     def _loaded(self, key: tuple[str, int], task: asyncio.Task[Page]) -> None:
-        del self._loading[key]
+        if self._loading.get(key) is task:
+            del self._loading[key]
         heeded(task)
 
     async def _load(self, tail: _Tail, number: int) -> Page:
@@ -457,6 +458,9 @@ class Tails:
     def _drop_pages(self, boards: Set[str]) -> None:
         for key in [key for key in self._pages if key[0] in boards]:
             self._weight -= self._pages.pop(key)[1]
+        # Who asks from now on must not be handed what was read before.
+        for key in [key for key in self._loading if key[0] in boards]:
+            del self._loading[key]
 
     def _forget_left(self) -> None:
         """Drops boards that nobody has followed for a while, with their pages."""
