@@ -75,19 +75,20 @@ def test_rows_without_a_vector_have_zeros() -> None:
 def test_a_head_has_what_it_was_made_of() -> None:
     row = {
         "number": 2**40 - 1,
-        "seq": 2**32,
-        "thread": 5,
-        "created_us": 1_700_000_000_000_000,
+        "seq": 2**53,
+        "thread": 2**32,
+        "created_us": -151_200_000_000,
         "start": 70_000,
     }
     rest = {"board": "main", "owner": "ann"}
-    made = [heads.made(row | rest, b"", 0), heads.made(row | rest | {"created_us": -1}, b"", 0)]
-    assert [len(each) for each in made] == [heads.width(0)] * 2 == [31] * 2
-    read = heads.read(pa.table({heads.HEAD: pa.array(made, pa.binary(31))}), 0)
+    late = {"created_us": 10**18}
+    made = [heads.made(row | rest, b"", 0), heads.made(row | rest | late, b"", 0)]
+    assert [len(each) for each in made] == [heads.width(0)] * 2 == [33] * 2
+    read = heads.read(pa.table({heads.HEAD: pa.array(made, pa.binary(33))}), 0)
     assert {name: read[name][0].item() for name in row} == row
     assert read["scope"].tolist() == [heads.scope("main", "ann")] * 2
-    assert read["created_us"][1] == 0
-    none = heads.read(pa.table({heads.HEAD: pa.array([], pa.binary(31))}), 0)
+    assert 0 < read["created_us"][1] < late["created_us"]
+    none = heads.read(pa.table({heads.HEAD: pa.array([], pa.binary(33))}), 0)
     assert [len(column) for column in none.values()] == [0] * len(none)
 
 

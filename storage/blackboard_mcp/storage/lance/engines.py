@@ -9,7 +9,7 @@ gives the same windows. If too few are left, the search is repeated with the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class EngineReach:
 class Head:
     """What a search asks of a row besides its words, whether it is within reach, and its cosine if it has a vector.
 
-    `created_us` is when its document was made, to the second, in microseconds from 1970, and `start` the window's
+    `created_us` is when its document was made, to the minute, in microseconds from 1970, and `start` the window's
     offset in its text, in characters.
     """
 
@@ -128,13 +128,13 @@ class Engines:
         return self._table.take_row_ids(sorted(places)).select(list(columns)).with_row_id().to_arrow()
 
     def words(self, places: Iterable[int]) -> dict[int, str]:
-        """Returns the words of rows by place, whose heads are known."""
+        """Returns the words of rows by place."""
         return _words(self.read(places, ["words"]))
 
     def those(self, where: Any) -> dict[int, str]:
         """Returns the words of all rows that a filter finds by place, and makes their heads known."""
         found = self._table.search().where(where).select(["words", HEAD]).with_row_id(True).to_arrow()
-        self._know(found, [True] * found.num_rows)
+        self._know(found, read(found, self._dimension), [True] * found.num_rows)
         return _words(found)
 
     def known(self, where: Any) -> set[int] | None:
@@ -155,13 +155,15 @@ class Engines:
         unknown = {*places} - self.heads.keys()
         if unknown:
             found = self.read(unknown, [HEAD])
-            self._know(found, self._within(reach, found) if reach.share else [True] * found.num_rows)
+            heads = read(found, self._dimension)
+            within = self._within(reach, found, heads) if reach.share else [True] * found.num_rows
+            self._know(found, heads, within)
 
-    def _within(self, reach: EngineReach, found: Any) -> list[bool]:
+    def _within(self, reach: EngineReach, found: Any, heads: Mapping[str, Any]) -> list[bool]:
         """Returns whether each row is within a reach that is most of the table."""
         marks = [""] if reach.viewer is None else rows.plain_marks(reach.viewer)
         within = {scope(reach.board, mark) for mark in marks}
-        said = [each in within for each in read(found, self._dimension)["scope"].tolist()]
+        said = [each in within for each in heads["scope"].tolist()]
         if doubtful := [at for at, sure in zip(found["_rowid"].to_pylist(), said, strict=True) if not sure]:
             seen = {*self._seen(reach, doubtful)}
             said = [sure or at in seen for at, sure in zip(found["_rowid"].to_pylist(), said, strict=True)]
@@ -176,12 +178,11 @@ class Engines:
             if board == reach.board and seen:
                 yield place
 
-    def _know(self, found: Any, within: Sequence[bool]) -> None:
+    def _know(self, found: Any, heads: Mapping[str, Any], within: Sequence[bool]) -> None:
         """Keeps the heads of rows."""
-        said = read(found, self._dimension)
-        columns = (said[name].tolist() for name in ("number", "thread", "seq", "created_us", "start"))
-        heads = zip(found["_rowid"].to_pylist(), *columns, within, self._cosines(said["vector"]), strict=True)
-        for place, *values in heads:
+        columns = (heads[name].tolist() for name in ("number", "thread", "seq", "created_us", "start"))
+        cosines = self._cosines(heads["vector"])
+        for place, *values in zip(found["_rowid"].to_pylist(), *columns, within, cosines, strict=True):
             self.heads[place] = Head(*values)
 
     def _cosines(self, together: Any) -> list[float | None]:

@@ -1,8 +1,8 @@
 """Heads of rows: what a search asks of every row that an engine finds, in one column of fixed length.
 
-A value of a row costs the driver about as much to read as a few hundred bytes, so that these are kept together. What a
-filter needs has a column of its own besides. A head has the row's numbers, the digest of who may see the row where, and
-its vector: signs and sizes, all zero if there is none. Integers are unsigned, the lowest byte first.
+A value of a row costs the driver about as much to read as a few hundred bytes, so that these are kept together. What
+filters and images need has a column of its own besides. A head has the row's numbers, a digest of who may see it where,
+and its vector: signs and sizes, all zero if there is none. The lowest byte of a number comes first.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from blackboard_mcp.storage.lance import vectors
 HEAD = "head"
 """The name of the column."""
 
-_LONG = ("number", "thread", "seq")
-"""What has five bytes: four, and a fifth for those above 4,294,967,295."""
+_BYTES = {"number": 5, "thread": 5, "seq": 7}
+"""How many bytes a whole number has; a sequence may be 2**53, as in JSON."""
 _DIGEST = 8
-_SECOND = 1_000_000
-_PACKED = struct.Struct(f"<{len(_LONG) * 'IB'}II{_DIGEST}s")
+_MINUTE = 60_000_000
+_LATEST = 2**31 - 1
+_REST = struct.Struct(f"<iI{_DIGEST}s")
+_SIZE = sum(_BYTES.values()) + _REST.size
 
 
 def width(dimension: int) -> int:
-    """Returns the bytes of a head, with a vector of this dimension; 0 for none."""
-    return _PACKED.size + vectors.size(dimension)
+    """Returns the bytes of a head with a vector of this dimension; the dimension is 0 if rows have none."""
+    return _SIZE + vectors.size(dimension)
 
 
 def scope(board: str, mark: str) -> bytes:
@@ -36,28 +38,28 @@ def scope(board: str, mark: str) -> bytes:
 
 def made(row: Mapping[str, Any], vector: bytes, dimension: int) -> bytes:
     """Returns the head of a row, which has the other columns; `vector` is empty if it has none."""
-    long = (part for name in _LONG for part in (row[name] & 0xFFFFFFFF, row[name] >> 32))
-    created = min(max(row["created_us"] // _SECOND, 0), 0xFFFFFFFF)
-    packed = _PACKED.pack(*long, created, row["start"], scope(row["board"], row["owner"]))
-    return (packed + vector).ljust(width(dimension), b"\0")
+    whole = b"".join(row[name].to_bytes(size, "little") for name, size in _BYTES.items())
+    minute = min(max(row["created_us"] // _MINUTE, -_LATEST), _LATEST)
+    rest = _REST.pack(minute, row["start"], scope(row["board"], row["owner"]))
+    return (whole + rest + vector).ljust(width(dimension), b"\0")
 
 
 def read(found: Any, dimension: int) -> dict[str, Any]:
     """Returns the heads of an Arrow table's rows by name, each `(n,)`, but `vector` is `(n, bytes) uint8`.
 
     `number`, `thread`, `seq` and `created_us` are `int64`, `start` is `uint32`, and `scope` what `scope` returns. The
-    time is in microseconds from 1970, but whole seconds.
+    time is in microseconds from 1970, but whole minutes.
     """
     import numpy as np
 
     size = width(dimension)
     layout = np.dtype(
         [
-            *((name, form) for n in _LONG for name, form in ((n, "<u4"), (f"{n}_above", "u1"))),
-            ("created", "<u4"),
+            *((name, "u1", (bytes_,)) for name, bytes_ in _BYTES.items()),
+            ("minute", "<i4"),
             ("start", "<u4"),
             ("scope", f"V{_DIGEST}"),
-            ("vector", "u1", (size - _PACKED.size,)),
+            ("vector", "u1", (size - _SIZE,)),
         ]
     )
     column = found[HEAD].combine_chunks()
@@ -66,9 +68,9 @@ def read(found: Any, dimension: int) -> dict[str, Any]:
         heads = np.frombuffer(
             column.buffers()[1], dtype=layout, count=len(column), offset=column.offset * size
         )
-    long = {n: heads[n].astype(np.int64) + (heads[f"{n}_above"].astype(np.int64) << 32) for n in _LONG}
-    created = heads["created"].astype(np.int64) * _SECOND
-    return long | {"created_us": created} | {name: heads[name] for name in ("start", "scope", "vector")}
+    whole = {name: heads[name].astype(np.int64) @ (1 << 8 * np.arange(n)) for name, n in _BYTES.items()}
+    created = heads["minute"].astype(np.int64) * _MINUTE
+    return whole | {"created_us": created} | {name: heads[name] for name in ("start", "scope", "vector")}
 
 
 def numbers(found: Any, dimension: int) -> Any:

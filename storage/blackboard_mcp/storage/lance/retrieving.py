@@ -125,7 +125,7 @@ def _beside(table: Any, engines: Engines, reach: EngineReach, found: Mapping[int
         where = reach.where & threads & rows.first()
         answer = table.search().where(where).select(["number", "thread"]).limit(_MOST_BESIDE).to_arrow()
         listed = {*zip(answer["thread"].to_pylist(), answer["number"].to_pylist(), strict=True)}
-    else:  # most often, since most threads have one document
+    else:  # as where each of these threads has one document
         heads = (engines.heads[place] for place in known)
         listed = {(head.thread, head.number) for head in heads if head.within}
     beside = set()

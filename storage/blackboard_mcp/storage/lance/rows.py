@@ -1,7 +1,7 @@
 """Rows of the table: the form of documents, and of a query's filters, for the driver.
 
 Each window of a document is one row, keyed by `id`; a document without words has one row, too. Texts stay in the
-store: a row has the window's words, its vector, its offset in the text, and the columns that filters need. Every value
+store: a row has the window's words, its head (`heads.py`), and the columns that filters need. Every value
 reaches the driver as a literal expression, never inside a string of its own language.
 
 `lancedb` and `pyarrow` are imported inside the functions, so importing this module is cheap.
@@ -38,7 +38,7 @@ def row_id(board: str, number: int, part: int) -> str:
 
 
 def schema(model: str | None, dimension: int) -> Any:
-    """Returns the table's schema; without a model it has no column of vectors."""
+    """Returns the table's schema; without a model it has no column of signs, and heads have no vectors."""
     import pyarrow as pa
 
     fields = [

@@ -110,7 +110,7 @@ def kept(vectors: Any) -> Any:
 def numbers(together: Any, dimension: int) -> Any:
     """Returns the numbers of vectors from their signs and sizes: `(n, dimension) int8`.
 
-    `together` is `(n, bytes) uint8`, as `packed` made them; zero where there is no vector, as the numbers are then.
+    `together` is `(n, bytes) uint8`, as `packed` made them. Where all bytes of a row are zero, its numbers are.
     """
     import numpy as np
 
