@@ -326,6 +326,8 @@ async def test_only_those_who_may_post_hand_over_and_only_as_themselves(site: Op
         assert (await there.refused(CALL, board="none"))[:2] == (404, "not_found")
         await alice.do("board", members={"eve": "observer"})
         assert (await there.refused(CALL, agent="eve"))[:2] == (403, "forbidden")
+        read_first = await there.refused(body=b"\xff", agent="eve")
+        assert read_first[:2] == (403, "forbidden"), "who may not hand over is not read"
         assert (await there.http.get("/intake", headers={"X-Blackboard-Agent": "ben"})).status_code == 405
 
 

@@ -42,12 +42,12 @@ class IntakeRoute:
         """Answers with what came of the lines, or with an error that names the line."""
         principal: Principal = request.scope[PRINCIPAL_SCOPE_KEY]
         try:
+            named = request.query_params.get("board")
+            grant = await self._board.rights.enter(principal, NEEDS, named)
             body = await request.body()
             if holds_too_much(body):
                 raise InvalidInput(f"{TOO_MUCH}. Nothing was changed.")
             lines = lines_of(_text(body))
-            named = request.query_params.get("board")
-            grant = await self._board.rights.enter(principal, NEEDS, named)
             with under(grant):
                 done = await self._intake.hand_over(principal.agent, grant.board, lines)
         except BlackboardError as error:
