@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.server.board import Board
 from patience import PATIENCE
 
 
@@ -48,3 +50,22 @@ async def test_what_is_no_run_is_refused(place: Any, board: Any) -> None:
     with pytest.raises(UnknownReference):
         await board.finalize()
     assert (await board.turn(seconds=0)).run is None
+
+
+async def test_what_another_process_did_in_a_run_counts_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the counter of changes hears of it."""
+    async with (
+        Board.open(agent="ann", data=tmp_path, settings={"tools": "core,run"}) as one,
+        Board.open(agent="ann", data=tmp_path, settings={"tools": "core,run"}) as other,
+    ):
+        await one.post("begin")
+        await one.as_agent("bob").post("begin")
+        await one.start_run("What next?", ["ann", "bob"])
+        assert (await other.turn(seconds=0)).yours
+        monkeypatch.setattr(other._opening.opened.store, "changes", lambda: 1)
+        for _ in range(2):
+            assert (await other.turn(seconds=0)).yours
+        await one.turn("what I think", seconds=0)
+        assert not (await other.turn(seconds=0)).yours

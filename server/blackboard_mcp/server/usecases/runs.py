@@ -110,7 +110,7 @@ class Runs:
         self._participants = Participants(board)
         self._tasks = Tasks(board)
         self._misses: FIFOCache[tuple[str, str], int] = FIFOCache(_KNOWN)
-        self._looks: FIFOCache[tuple[str, int], tuple[int, asyncio.Future[Run | None]]] = FIFOCache(_KNOWN)
+        self._looks: FIFOCache[tuple[str, int], tuple[object, asyncio.Future[Run | None]]] = FIFOCache(_KNOWN)
         self._moved: FIFOCache[tuple[str, int], tuple[int | None, Run]] = FIFOCache(_MOVED)
         """Runs as an act of this process left them, with the store's stamp then."""
 
@@ -306,13 +306,14 @@ class Runs:
 
     async def _look(self, board: str, number: int) -> Run | None:
         """Returns the run as of now. All that wait share one look after each change."""
-        changes = self._board.store.changes()
+        # The counter hears of other processes late, the stamp at once, where the store gives one.
+        moved = self._board.store.changes(), self._board.stamp()
         kept = self._looks.get((board, number))
-        if kept is None or kept[0] != changes or (kept[1].done() and kept[1].exception() is not None):
+        if kept is None or kept[0] != moved or (kept[1].done() and kept[1].exception() is not None):
             look = self._board.store.find_run(board, SYSTEM, number)
             looking: asyncio.Future[Run | None] = asyncio.create_task(look, context=without())
             looking.add_done_callback(heeded)
-            kept = self._looks[board, number] = (changes, looking)
+            kept = self._looks[board, number] = (moved, looking)
         return await asyncio.shield(kept[1])
 
     def _wanted(self, agent: str, run: Run | None, look: int) -> NoticeFor:
