@@ -83,10 +83,8 @@ class OpenRequests:
     async def _refusal(self, request: OpenRequest) -> BlackboardError | None:
         try:
             await self.identify(request.headers)
-        except (
-            Unauthorized,
-            Refused,
-        ) as error:  # as where the agent got a token here, and another owner
+        # Refused is one whose agent got a token here, with another owner.
+        except (Unauthorized, Refused) as error:
             return None if isinstance(error, RateLimited) else error
         except BlackboardError as error:
             logger.warning("whether open requests are still welcome cannot be told now: %s", error.message)
