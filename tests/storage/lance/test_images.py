@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.storage.lance import counts, images, rows
+from blackboard_mcp.storage.lance.fusion import Bm25
 from blackboard_mcp.storage.lance.images import Images
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+from blackboard_mcp.storage.lance.words import words
 
 Make = Callable[..., ArchiveDocument]
 
@@ -220,3 +223,25 @@ async def test_an_image_takes_a_byte_for_each_number_of_a_vector(
     assert image.vectors is not None
     assert image.vectors.any(axis=1).all()
     assert image.vectors.nbytes == len(image) * rows.dimension(table.schema)
+
+
+async def test_what_a_viewer_may_not_see_decides_not_which_of_the_rest_are_compared(
+    modelless: LanceArchiveIndex, document: Make
+) -> None:
+    """A rare word brings all its documents, however many others have more of the question's words."""
+    said = ["alpha beta gamma delta"] * 250 + ["unheard"] * counts.RARE + ["epsilon zeta"] * 700
+    await modelless.upsert([document(n, text) for n, text in enumerate(said, 1)])
+    query = ArchiveQuery("main", "alpha beta gamma delta unheard", viewer=Viewer("ann"))
+
+    def compared() -> set[int]:
+        table = modelless._table(create=False)
+        image = Images().of(table, "main")
+        assert image is not None
+        asked = words(query.text)
+        bm25 = Bm25(asked, image.corpus(asked, query.viewer))
+        return {one.number for one in image.candidates(query, bm25, None, 200)}
+
+    before = compared()
+    assert set(range(251, 251 + counts.RARE)) <= before
+    await modelless.upsert([replace(document(5_000, "unheard"), owner="bob")])
+    assert compared() == before

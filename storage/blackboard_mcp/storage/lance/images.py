@@ -67,7 +67,8 @@ class BoardImage:
         """
         import numpy as np
 
-        allowed = self._allowed(query)
+        seen = self._seen(query.viewer)
+        allowed = self._allowed(query, seen)
         scores = np.zeros(len(self))
         bits = np.zeros(len(self), dtype=np.uint64)
         rare = []
@@ -75,7 +76,7 @@ class BoardImage:
             at, times = self._postings(word)
             scores[at] += bm25.part(weight, times, self.columns["length"][at])
             bits[at] |= np.uint64(1 << place)
-            if len(at) <= counts.RARE:
+            if np.count_nonzero(seen[at]) <= counts.RARE:
                 rare.append(at)
         scores[~allowed] = 0.0
         chosen = [self._best(scores, depth, query.limit), *(at[allowed[at]] for at in rare)]
@@ -137,12 +138,12 @@ class BoardImage:
 
         return np.repeat(self.hashes, np.diff(self.starts))
 
-    def _allowed(self, query: ArchiveQuery) -> Any:
-        """Returns which windows match the query's filters: `(n,) bool`."""
+    def _allowed(self, query: ArchiveQuery, seen: Any) -> Any:
+        """Returns which of the windows that the viewer may see match the query's filters: `(n,) bool`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        kept = self._seen(query.viewer).copy()
+        kept = seen.copy()
         columns = self.columns
         if query.types:
             kept &= pc.is_in(columns["type"], pa.array([clean(t) for t in query.types])).to_numpy(False)
