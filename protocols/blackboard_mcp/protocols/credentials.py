@@ -89,8 +89,8 @@ class CredentialStore(Protocol):
         """Returns the token with that id, or `None`."""
         ...
 
-    async def owner_by_token(self, agent: str) -> str | None:
-        """Returns the owner for whom active tokens make an agent act; `None` if the agent has no active token."""
+    async def token_of_agent(self, agent: str) -> AccessToken | None:
+        """Returns an active token of an agent, or `None`; all of its active tokens name one owner and one trust."""
         ...
 
     async def tokens(self) -> list[AccessToken]:

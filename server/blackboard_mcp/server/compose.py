@@ -671,7 +671,7 @@ def authenticator(
         [stored, issued],
         clock,
         in_force=in_force,
-        owner_of=stored.owner_of,
+        token_of=stored.of_agent,
         challenge=resource.challenge,
     )
 

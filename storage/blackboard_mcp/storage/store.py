@@ -474,7 +474,7 @@ class SqlBoardStore(DebateMethods):
     has_tokens = reads(token_operations.any_)
     add_token = writes(token_operations.add, always=True)
     find_token = reads(token_operations.find)
-    owner_by_token = reads_now(token_operations.owner_of)
+    token_of_agent = reads_now(token_operations.of_agent)
     tokens = reads(token_operations.all_)
     revoke_token = writes(token_operations.revoke, always=True)
     keep_tokens = writes(token_operations.keep, always=True)

@@ -27,7 +27,7 @@ class NoTokens:
     async def find_token(self, id_: str) -> AccessToken | None:
         return None
 
-    async def owner_by_token(self, agent: str) -> str | None:
+    async def token_of_agent(self, agent: str) -> AccessToken | None:
         return None
 
     async def tokens(self) -> list[AccessToken]:

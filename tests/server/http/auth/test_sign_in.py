@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 import pytest_asyncio
-from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.access.tokens import new_access_token
 from blackboard_mcp.server.http.auth import issuer_keys
@@ -250,6 +250,22 @@ async def test_an_issuer_makes_nobody_an_agent_that_a_token_here_has_act_for_som
     assert (await board.call(issuer.token(aud=board.mcp, sub="zed"))).status_code == 200, (
         "it is the same agent"
     )
+
+
+async def test_what_an_issuers_agent_posts_has_the_trust_that_a_token_here_gives_it(
+    board: Board, issuer: Any
+) -> None:
+    now = datetime.now(UTC)
+    made, own = new_access_token(
+        agent="crawler", owner="crawler", roles={"*": Role.CONTRIBUTOR}, now=now, trust=Trust.LOW
+    )
+    await board.opened.store.add_token(made)
+    for token in (own, issuer.token(aud=board.mcp, sub="crawler")):
+        posted = await board.call(token, "post", text=f"from the web {token[:4]}")
+        assert posted.status_code == 200
+        newest = (await board.call(own, "query", limit=1)).text
+        assert f"from the web {token[:4]}" in newest
+        assert "low trust" in newest
 
 
 async def test_a_stream_ends_once_a_token_here_has_its_agent_act_for_somebody_else(

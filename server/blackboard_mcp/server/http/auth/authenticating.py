@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.credentials import AccessToken
 from blackboard_mcp.protocols.errors import Refused, Unauthorized
 
 from ...access.identity import AGENT_HEADER, OWNER_HEADER, agent_name
@@ -27,7 +29,8 @@ class Authenticator:
     Args:
         verifiers: one for each kind of token, in the order in which they are asked.
         in_force: tells whether requests need a token at all.
-        owner_of: returns the owner of an agent by the installation's own tokens; an issuer's token must agree.
+        token_of: returns a token of the installation's own for an agent; an issuer's token must name its owner, and
+            counts with its trust.
         challenge: further parameters of a refusal's `WWW-Authenticate`, without the quotes.
     """
 
@@ -37,12 +40,12 @@ class Authenticator:
         clock: Clock,
         *,
         in_force: Callable[[], Awaitable[bool]],
-        owner_of: Callable[[str], Awaitable[str | None]] | None = None,
+        token_of: Callable[[str], Awaitable[AccessToken | None]] | None = None,
         challenge: Mapping[str, str] | None = None,
     ) -> None:
         self._bearer = Bearer(verifiers, clock)
         self._in_force = in_force
-        self._owner_of = owner_of
+        self._token_of = token_of
         self._challenge = dict(challenge or {})
 
     async def principal(self, headers: Mapping[str, str]) -> Principal | None:
@@ -62,15 +65,16 @@ class Authenticator:
         principal = await self._bearer.of(shown)
         if principal is None:
             raise Unauthorized(WRONG, challenge=self._challenged(error="invalid_token"))
-        if principal.via == "oauth" and self._owner_of is not None:
-            owner = await self._owner_of(principal.agent)
-            if owner is not None and owner != principal.owner:
+        own = await self._token_of(principal.agent) if self._token_of and principal.via == "oauth" else None
+        if own is not None:
+            if own.owner != principal.owner:
                 raise Refused(
                     f"This server has an access token of its own for the agent {principal.agent}, which acts for "
                     "somebody else than your token says, and an agent acts for one owner. Nothing was changed; ask "
                     "whoever runs the server to revoke that token, or to take another claim for agents.",
                     agent=principal.agent,
                 )
+            principal = replace(principal, trust=own.trust)
         for header, name, whom in (
             (AGENT_HEADER, principal.agent, "is"),
             (OWNER_HEADER, principal.owner, "acts for"),

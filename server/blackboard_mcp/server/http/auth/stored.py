@@ -43,7 +43,7 @@ class StoredTokens:
         self._clock = clock
         self._monotonic = monotonic
         self._known: FIFOCache[str, tuple[float, AccessToken, Principal]] = FIFOCache(_REMEMBERED)
-        self._owners: FIFOCache[str, tuple[float, str | None]] = FIFOCache(_REMEMBERED)
+        self._of_agents: FIFOCache[str, tuple[float, AccessToken | None]] = FIFOCache(_REMEMBERED)
         self._used: dict[str, datetime] = {}
         self._any = False
         self._looked: float | None = None
@@ -56,15 +56,15 @@ class StoredTokens:
             self._looked = now
         return self._any
 
-    async def owner_of(self, agent: str) -> str | None:
-        """Returns the owner for whom the agent acts by its valid tokens, or `None` if it has none."""
+    async def of_agent(self, agent: str) -> AccessToken | None:
+        """Returns a valid token of the agent, or `None` if it has none; all of them name one owner and one trust."""
         now = self._monotonic()
-        known = self._owners.get(agent)
+        known = self._of_agents.get(agent)
         if known is not None and now - known[0] < REMEMBERED_SECONDS:
             return known[1]
-        owner = await self._store.owner_by_token(agent)
-        self._owners[agent] = now, owner
-        return owner
+        token = await self._store.token_of_agent(agent)
+        self._of_agents[agent] = now, token
+        return token
 
     async def verify(self, token: str) -> Principal | None:
         """Returns the principal of the token, or `None` if it is unknown, revoked or of another form."""

@@ -81,10 +81,10 @@ def find(id_: str) -> Steps[AccessToken | None]:
     return _token(rows[0]) if rows else None
 
 
-def owner_of(now: int, agent: str) -> Steps[str | None]:
-    """Returns the owner that a valid token names for the agent, or `None`."""
-    rows = yield sql("token_owner"), (agent, now)
-    return str(rows[0][0]) if rows else None
+def of_agent(now: int, agent: str) -> Steps[AccessToken | None]:
+    """Returns a token of the agent that counts now, or `None`; all of them name one owner and one trust."""
+    rows = yield sql("token_of_agent"), (agent, now)
+    return _token(rows[0]) if rows else None
 
 
 def all_() -> Steps[list[AccessToken]]:

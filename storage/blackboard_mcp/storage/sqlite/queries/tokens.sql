@@ -29,10 +29,10 @@ WHERE agent = ?1 AND owner <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL 
 SELECT id, trust FROM token
 WHERE agent = ?1 AND trust <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
 
--- name: token_owner
--- The owner that the valid tokens of an agent have it act for.
-SELECT owner FROM token
-WHERE agent = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1;
+-- name: token_of_agent
+-- A token of an agent that counts now: all of them name one owner and one trust.
+SELECT id, digest, agent, owner, roles, scopes, trust, created_at, expires_at, revoked_at, used_at
+FROM token WHERE agent = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1;
 
 -- name: token_revoke
 -- A token ends.

@@ -84,20 +84,23 @@ class CredentialTests:
     async def test_an_agent_acts_for_whom_its_tokens_that_count_say(
         self, tokens: CredentialStore, store: BoardStore, clock: HandClock
     ) -> None:
-        assert await tokens.owner_by_token("alice") is None
-        await tokens.add_token(new(clock, "t1", owner="acme", expires_at=clock.now() + timedelta(seconds=10)))
-        assert await store.owner_of("alice") == await tokens.owner_by_token("alice") == "acme"
-        assert await tokens.owner_by_token("acme") is None
+        assert await tokens.token_of_agent("alice") is None
+        ends = clock.now() + timedelta(seconds=10)
+        await tokens.add_token(made := new(clock, "t1", owner="acme", expires_at=ends))
+        assert await tokens.token_of_agent("alice") == made
+        assert await store.owner_of("alice") == "acme"
+        assert await tokens.token_of_agent("acme") is None
         with pytest.raises(Refused):
             await tokens.add_token(new(clock, "t2", owner="other"))
         assert await tokens.find_token("t2") is None
         assert await store.owner_of("alice") == "acme"
         clock.advance(10)
-        assert await tokens.owner_by_token("alice") is None
-        await tokens.add_token(new(clock, "t2", owner="other"))
-        assert await store.owner_of("alice") == await tokens.owner_by_token("alice") == "other"
+        assert await tokens.token_of_agent("alice") is None
+        await tokens.add_token(made := new(clock, "t2", owner="other"))
+        assert await tokens.token_of_agent("alice") == made
+        assert await store.owner_of("alice") == "other"
         await tokens.revoke_token("t2")
-        assert await tokens.owner_by_token("alice") is None
+        assert await tokens.token_of_agent("alice") is None
         await tokens.add_token(new(clock, "t3"))
         assert await store.owner_of("alice") == "alice"
 
