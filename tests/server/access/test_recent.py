@@ -114,3 +114,20 @@ async def test_a_server_from_before_the_rules_records_the_roles_that_they_name(
         await board.rights.enter(principal("ana", role=role), {Action.READ}, "main")
         sees = (await board.store.viewers("main", ["ana"]))["ana"].sees("read:incident")
         assert sees is (role is Role.STEWARD)
+
+
+async def test_a_role_that_another_process_was_shown_just_before_counts_for_no_other_credential(
+    tmp_path: Path,
+) -> None:
+    async with (
+        Board.open(agent="zed", data=tmp_path, settings={"read": RULES}) as one,
+        Board.open(agent="zed", data=tmp_path, settings={"read": RULES}) as other,
+    ):
+        await one.post("begin")
+        boards = [program._opening.opened.blackboard for program in (one, other)]
+        for board, role in zip(
+            [*boards, boards[0]], (Role.OBSERVER, Role.STEWARD, Role.OBSERVER), strict=True
+        ):
+            await board.rights.enter(principal("ana", role=role), {Action.READ}, "main")
+            sees = (await board.store.viewers("main", ["ana"]))["ana"].sees("read:incident")
+            assert sees is (role is Role.STEWARD)
