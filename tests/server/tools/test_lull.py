@@ -87,6 +87,30 @@ async def hot_issue(ben: Any) -> None:
     await ben.post("Production is down.", "HOT_ISSUE")
 
 
+async def test_what_asks_something_is_told_even_if_its_duty_was_read_before_it_was_heard(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("The pump leaks.")
+    await ada.do("read")
+    calls = await waiting(board, ada.do("wait", seconds=50))
+    following = board.opened.blackboard.following
+    read, asked = following._log, False
+
+    async def late(agent: str, name: str) -> Any:
+        nonlocal asked
+        if not asked:
+            asked = True
+            await question(ben)
+        return await read(agent, name)
+
+    monkeypatch.setattr(following, "_log", late)
+    await ben.post("Seen here too.", edges={"supports": ["F-1"]})
+    (news,) = await ended(calls)
+    assert asked
+    assert items_of(news) == ["F-2", "Q-3"]
+
+
 @pytest.mark.parametrize(
     "act",
     [question, mention, support, critique, reply, agreement, request, hot_issue],

@@ -416,6 +416,8 @@ class Following:
             elif first:
                 lull.begin(log.attention.owed)
             first = False
+            if now >= until and looked == now and place < log.seq and len(found) < most:
+                continue  # what ends the wait is in the log, but not heard yet
             if now >= until or len(found) >= most or self.tails.released:
                 if len(found) > most:
                     del found[most:]
