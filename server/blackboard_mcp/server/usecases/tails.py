@@ -110,6 +110,8 @@ class Tails:
         self._tails: dict[str, _Tail] = {}
         self._pages: OrderedDict[tuple[str, int], tuple[Page, int]] = OrderedDict()
         self._loading: dict[tuple[str, int], asyncio.Task[Page]] = {}
+        self._outdated: set[asyncio.Task[Page]] = set()
+        """Readings of pages that changed meanwhile: only the callers from before get them."""
         self._reading = asyncio.Lock()
         self._waiting = 0
         self._letting_go: set[asyncio.Future[Any]] = set()
@@ -149,7 +151,8 @@ class Tails:
         """Ends the reading; calls that wait get `StoreClosed`."""
         if self._sweep is not None:
             self._sweep.cancel()
-        tasks = [*self._advancing, *self._loading.values(), *((self._pump,) if self._pump else ())]
+        readings = *self._advancing, *self._loading.values(), *self._outdated
+        tasks = [*readings, *((self._pump,) if self._pump else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -387,6 +390,7 @@ class Tails:
     def _loaded(self, key: tuple[str, int], task: asyncio.Task[Page]) -> None:
         if self._loading.get(key) is task:
             del self._loading[key]
+        self._outdated.discard(task)
         heeded(task)
 
     async def _load(self, tail: _Tail, number: int) -> Page:
@@ -458,9 +462,8 @@ class Tails:
     def _drop_pages(self, boards: Set[str]) -> None:
         for key in [key for key in self._pages if key[0] in boards]:
             self._weight -= self._pages.pop(key)[1]
-        # Who asks from now on must not be handed what was read before.
         for key in [key for key in self._loading if key[0] in boards]:
-            del self._loading[key]
+            self._outdated.add(self._loading.pop(key))
 
     def _forget_left(self) -> None:
         """Drops boards that nobody has followed for a while, with their pages."""
