@@ -83,7 +83,7 @@ async def test_a_turn_costs_the_same_whatever_the_backlog_and_the_log(in_flight:
 
 
 FEW = ("SCAN json_each", "SCAN board", "SCAN b", "SCAN r", "SCAN CONSTANT", "SCAN kept")
-"""What is few whatever a board holds: the boards, what a statement is given, and the readers of at most 32 rules."""
+"""Tables that stay small whatever a board holds: boards, lists given to a statement, readers of at most 32 rules."""
 
 
 async def test_every_statement_about_groups_and_subscriptions_is_served_by_an_index() -> None:

@@ -1,4 +1,4 @@
-"""What other processes on the same data changed counts within a second: owners of agents, and roles for read rules."""
+"""Changes by other processes on the same data count within a second: owners of agents, and roles for read rules."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
 async def test_a_large_board_shows_each_viewer_what_it_may_see_and_no_more(
     index: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether what a viewer may see is decided after a search, before it, or by reading all that lies beside a hit."""
+    """The hits are the same whether rows out of sight leave after the search or before it."""
     marks = ["", "ann", "", "team:acme", "", "read:pay", "", "read:pay:ann", "", "read:ops", "", "", ""]
     made = [
         replace(each, owner=marks[each.number % 13], thread=each.number - each.number % 3)

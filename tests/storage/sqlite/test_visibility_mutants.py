@@ -449,7 +449,7 @@ async def reclassified(at: Table, patch: pytest.MonkeyPatch) -> None:
 
 
 async def closed(at: Table, patch: pytest.MonkeyPatch) -> None:
-    """What a rule opened to everybody is not handed out once it does not."""
+    """A group stops handing out events that a rule no longer opens to everybody."""
     await at.store.set_read_rules([rule("*")])
     await at.store.create_group(at.board, "alice", "g", {"event": "item.posted"})
     await keep(at, "hidden from now on")
@@ -585,8 +585,8 @@ CHECKS: dict[Check, str] = {
     authors: "authors",
     chosen_on_account: "chosen_on_account",
     claims: "contests",
-    closed: "deliveries_hide",
     claims_for_all: "stances successors",
+    closed: "deliveries_hide",
     conditions: "key_stands counted_by_kind counted_one_by_one counted_one_by_one:1 counted_one_by_one:2",
     critiques_before: "critiques_before",
     crossing: "crossing",

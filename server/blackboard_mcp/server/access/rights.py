@@ -26,7 +26,7 @@ from ..input.posts import check_board
 from .needs import READS
 
 SECONDS: Final = 1.0
-"""The greatest age of what was read from the store and is not read again for each call."""
+"""The greatest age of a value that is not read from the store again for each call."""
 _REMEMBERED: Final = 10_000
 _LISTED: Final = 5
 """Most boards that a refusal names."""
@@ -94,11 +94,10 @@ def there(boards: Sequence[str]) -> str:
 
 
 class Recent(Generic[K, V]):
-    """What was read from a store by key, each at most `SECONDS` old: another process may have changed it since.
+    """Values from a store by key, each at most `SECONDS` old, since another process may change them.
 
-    It belongs to one event loop.
-
-    Who asks often never waits for the store: in the second half of the time a value is read again beside the calls.
+    A caller that asks often never waits for the store: in the second half of the time a value is read again beside the
+    calls. The values belong to one event loop.
     """
 
     def __init__(self, read: Callable[[K], Awaitable[V]]) -> None:

@@ -172,14 +172,14 @@ class Blackboard:
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: FIFOCache[str, tuple[str, Trust]] = FIFOCache(_OWNERS)
-        """What the credential of each agent said last."""
+        """The owner and the trust that the last credential of each agent named."""
         self._introduced = Recent(self._is_introduced)
         self.quotas = Quotas()
 
     async def introduce(self, agent: str, owner: str, trust: Trust = Trust.NORMAL) -> None:
         """Records the agent's owner and trust level, unless this process did so within the last second.
 
-        Another process may have recorded others since, of a credential that it was shown.
+        Another process may have recorded the owner and trust of another credential since.
 
         Raises:
             InvalidInput: a name is not valid.

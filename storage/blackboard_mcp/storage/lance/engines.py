@@ -57,7 +57,7 @@ class EngineReach:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a search asks of a row besides its words, whether it is within reach, and its cosine if it has a vector.
+    """The numbers of a row that a search needs, whether it is within reach, and its cosine if it has a vector.
 
     `created_us` is when its document was made, to the minute, in microseconds from 1970, and `start` the window's
     offset in its text, in characters.

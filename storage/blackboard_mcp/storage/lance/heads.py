@@ -18,7 +18,7 @@ HEAD = "head"
 """The name of the column."""
 
 _BYTES = {"number": 5, "thread": 5, "seq": 7}
-"""How many bytes a whole number has; a sequence may be 2**53, as in JSON."""
+"""The bytes of each whole number; a sequence may be 2**53, as in JSON."""
 _DIGEST = 8
 _MINUTE = 60_000_000
 _LATEST = 2**31 - 1
