@@ -233,6 +233,10 @@ async def _opened(
         wrote: Callable[[str], None] = _ignore
         checks = None
         if background and "workspace" in settings.tools:
+            from .usecases.file_checks import FileChecks
+
+            looks = FileChecks(blackboard, settings.syntax).run()
+            housekeeping.append(asyncio.create_task(looks, name="looks at files"))
             pokes = [] if memory else [await _committing(store, settings, housekeeping)]
             if settings.check:
                 checks = checks_of(blackboard, settings, holder)

@@ -12,13 +12,13 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import ArtifactContent, Revision, Written
 
 from ..text.lines import clip, flat, in_quotes, named, quoted, relative_age, visible, word
-from ..usecases.workspace import Fault, Folder, Listing
+from ..usecases.workspace import Folder, Listing
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, Outline
 
     from ..usecases.checks import CheckState
-    from ..usecases.rule_checks import Violation
+    from ..usecases.file_checks import Look
 
 MAX_SHOWN: Final = 24_000
 """Most characters of a file in one answer."""
@@ -91,9 +91,7 @@ def _bytes(size: int) -> str:
     return f"{size} B" if size < 1_000 else f"{size / 1_000:,.1f} kB"
 
 
-def written_lines(
-    written: Written, fault: Fault | None, book: RuleBook, agent: str, *, unseen: bool
-) -> list[str]:
+def written_lines(written: Written, book: RuleBook, agent: str, look: Look, *, unseen: bool) -> list[str]:
     """Returns what a write did, and the rules for its path, whole.
 
     `unseen` says that the agent may not know what was there before.
@@ -101,7 +99,8 @@ def written_lines(
     now, former = written.revision, written.former
     path, name = visible(now.path), named(now.path)
     if not written.changed:
-        return [f"{name} has this content already, at rev {now.number}", *rules_whole(book, now.path)]
+        lines = [f"{name} has this content already, at rev {now.number}"]
+        return [*lines, *_faulty(look), *rules_whole(book, now.path)]
     if now.op == "deleted":
         back = f'artifact_history(path="{path}", revision={now.before}, restore=true)'
         lines = [f"deleted {name} in rev {now.number}; {back} brings it back"]
@@ -113,16 +112,23 @@ def written_lines(
             f'you named no expected revision: artifact_history(path="{path}", revision={now.number}, diff=true) shows '
             f"what this changed of {word(former.agent)}'s"
         )
-    if fault is not None:
-        lines.append(
-            f"syntax: {visible(fault.text)}; {fault.item} stands in every view until the file can be read"
-        )
-    return [*lines, *rules_whole(book, now.path)]
+    return [*lines, *_faulty(look), *rules_whole(book, now.path)]
 
 
-def violated_lines(violations: Sequence[Violation]) -> list[str]:
-    """Returns how files violate rules after a write."""
-    return [f"{visible(one.text)}; {one.item} stands in every view until that ends" for one in violations]
+def _faulty(look: Look) -> list[str]:
+    if look.fault is None:
+        return []
+    said = f"syntax: {visible(look.fault.text)}; {look.fault.item} stands in every view until the file can be read"
+    return [said]
+
+
+def violated_lines(look: Look) -> list[str]:
+    """Returns how files violate rules after a write; that nobody looked yet, if so."""
+    if not look.done:
+        return ["written, but not checked yet; that comes by itself, and wait() tells what is wrong with it"]
+    return [
+        f"{visible(one.text)}; {one.item} stands in every view until that ends" for one in look.violations
+    ]
 
 
 def checked_lines(checks: Sequence[CheckState]) -> list[str]:

@@ -146,7 +146,7 @@ class WorkspaceTools:
             every=replace is not None and replace.all,
             delete=bool(delete),
         )
-        written, fault, known = await self._workspace.write(
+        written, known = await self._workspace.write(
             caller.agent,
             board,
             path,
@@ -159,15 +159,15 @@ class WorkspaceTools:
         unseen = expected is None and (edit.content is not None or edit.delete)
         return Answer(
             lambda: self._said(
-                written_lines(written, fault, known.rules, caller.agent, unseen=unseen), known
+                written_lines(written, known.rules, caller.agent, known.looked, unseen=unseen), known
             ),
             lambda: workspace_wire.ArtifactWriteAnswer(
                 **workspace_wire.WireRevision.of(written.revision).model_dump(),
                 changed=written.changed,
-                fault=None if fault is None else fault.text,
+                fault=None if known.looked.fault is None else known.looked.fault.text,
                 former=None if written.former is None else written.former.number,
                 rules=[rule.text for rule in known.rules.mine],
-                violations=[one.item for one in known.violations],
+                violations=[one.item for one in known.looked.violations],
                 checks=_checks(known),
                 seq=known.seq,
             ),
@@ -302,12 +302,12 @@ class WorkspaceTools:
                     "diff. Nothing was changed; without restore this lists the revisions."
                 )
             words = f"Restore {path} as of rev {revision}"
-            written, fault, known = await self._workspace.write(
+            written, known = await self._workspace.write(
                 caller.agent, board, path, Edit(restore=revision), message=words, once_key=caller.once_key
             )
             return Answer(
                 lambda: self._said(
-                    written_lines(written, fault, known.rules, caller.agent, unseen=False), known
+                    written_lines(written, known.rules, caller.agent, known.looked, unseen=False), known
                 ),
                 lambda: workspace_wire.ArtifactHistoryAnswer(
                     revisions=[workspace_wire.WireRevision.of(written.revision)],
@@ -346,7 +346,7 @@ class WorkspaceTools:
         )
 
     def _said(self, lines: list[str], known: Known) -> str:
-        lines = [*lines, *violated_lines(known.violations), *checked_lines(known.checks)]
+        lines = [*lines, *violated_lines(known.looked), *checked_lines(known.checks)]
         return self._say.with_footer("\n".join(lines), known.seq, known.attention)
 
 

@@ -92,9 +92,12 @@ class Results:
                 fields = PostFields(id=issue.id, status="RESOLVED", metadata=metadata)
                 await self._post(agent, name, fields, once_key)
         else:
-            said = f"{check} fails{f' for {subject}' if subject else ''}{f': {text}' if text else ''}"
             fields = PostFields(
-                key=key, text=said, type="HOT_ISSUE", metadata={"result": result}, visibility="board"
+                key=key,
+                text=_said(check, subject, text),
+                type="HOT_ISSUE",
+                metadata={"result": result},
+                visibility="board",
             )
             await self._post(agent, name, fields, once_key)
         issue = await self._issue(name, agent, key)
@@ -108,14 +111,26 @@ class Results:
         """Records a result of a check that the server runs, a failure unless `text` is empty; returns the hot issue.
 
         The server reports in its own name, whoever wrote the file, so that nobody else says that the check passed.
-        One under debate stays as it is.
+        One under debate stays as it is until the debate's end, but for its metadata, which say how it then goes on.
         """
-        try:
-            return (
-                await self._report(SYSTEM, board, check, subject, ok=not text, text=text, cites=cites)
-            ).item
-        except Refused:
-            return await self._issue(board, SYSTEM, issue_key(check, subject))
+        issue = await self._issue(board, SYSTEM, issue_key(check, subject))
+        stands = "" if issue is None or issue.status in FINISHED else issue.text
+        if stands != (text and _said(check, subject, text)):
+            try:
+                issue = (
+                    await self._report(SYSTEM, board, check, subject, ok=not text, text=text, cites=cites)
+                ).item
+            except Refused:
+                assert issue is not None
+                result = {
+                    "check": check,
+                    "subject": subject,
+                    "ok": not text,
+                    "cites": list(cites),
+                    "text": text,
+                }
+                await self._board.record(board, [PostFields(id=issue.id, metadata={"result": result})])
+        return issue
 
     async def stands(self, board: str, check: str, subject: str = "") -> bool:
         """Tells whether the hot issue of a check is open."""
@@ -131,6 +146,10 @@ class Results:
     async def _issue(self, board: str, agent: str, key: str) -> Item | None:
         found = await self._board.store.read(board, "", [], [key])
         return next((item for item in found.items if not item.deleted), None)
+
+
+def _said(check: str, subject: str, text: str) -> str:
+    return f"{check} fails{f' for {subject}' if subject else ''}{f': {text}' if text else ''}"
 
 
 def issue_key(check: str, subject: str) -> str:

@@ -33,7 +33,7 @@ from ..input.capture import MOST, candidates
 from ..input.idempotency import once_of
 from ..input.posts import PostFields, check_addressed
 from .blackboard import Blackboard
-from .rule_checks import RuleChecks, is_own
+from .file_checks import FileChecks
 
 if TYPE_CHECKING:
     from .message_reader import MessageReader, ModelFound
@@ -92,7 +92,7 @@ class Rules:
     ) -> None:
         self._board = board
         self._checks = tuple(checks)
-        self._held = RuleChecks(board)
+        self._held = FileChecks(board)
         self._reader = reader
 
     async def standing(self, agent: str, board: str | None, written: Sequence[str] = ()) -> Ruled:
@@ -259,14 +259,8 @@ class Rules:
     async def _write(
         self, agent: str, board: str | None, posts: Sequence[PostFields], once_key: str | Once | None
     ) -> Ruled:
-        before = await self._board.store.rules(await self._board.board_of(board, agent), "")
         posted = await self._board.post(agent, board, posts, once_key, ruling=True)
-        after = await self._board.store.rules(posted.board.id, "")
-        for check in {rule.check for rule in before.rules if is_own(rule)} - {
-            rule.check for rule in after.rules
-        }:
-            await self._held.over(posted.board.id, check)
-        await self._held.held(posted.board.id)
+        await self._held.look(posted.board.id)
         return await self.standing(agent, board, [item.id for item in posted.items if _is_ours(item)])
 
     def _check(self, check: str | None) -> str:

@@ -31,11 +31,9 @@ from blackboard_mcp.storage.operations.agenda.reservations import overlap
 
 from ..input.idempotency import once_of
 from ..input.posts import check_agent, check_text
-from ..input.syntax import fault_of, kind_of
 from ..limits.turns import in_thread
 from .blackboard import Blackboard
-from .results import Results
-from .rule_checks import RuleChecks, Violation, is_own
+from .file_checks import FileChecks, Look
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, ArtifactIndex, Outline
@@ -48,7 +46,6 @@ MAX_LISTED: Final = 200
 """Most files and folders in one answer."""
 MAX_OUTLINED: Final = 60
 """Most files in one outline."""
-_ATTEMPTS: Final = 10
 _DIFF_LINES: Final = 3_000
 """Most lines that are compared with each other after what both have in common at beginning and end."""
 
@@ -74,22 +71,14 @@ class Listing:
 class Known:
     """What every answer about files tells besides: rules and checks for the path, and what waits for the agent.
 
-    `violations` are of a write alone: how the files now violate rules for the path.
+    `looked` is of a write alone: what is wrong with the files now.
     """
 
     rules: RuleBook
     seq: int
     attention: Attention
     checks: tuple[CheckState, ...] = ()
-    violations: tuple[Violation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """An error in the syntax of a file, and the id of its hot issue."""
-
-    text: str
-    item: str
+    looked: Look = Look()
 
 
 class Workspace:
@@ -107,10 +96,8 @@ class Workspace:
     ) -> None:
         self._board = board
         self._written = written
-        self._syntax = frozenset(syntax)
         self._checks = checks
-        self._held = RuleChecks(board)
-        self._results = Results(board)
+        self._files = FileChecks(board, syntax)
         self._index: ArtifactIndex | None = None
 
     async def write(
@@ -124,8 +111,8 @@ class Workspace:
         lease: int | None = None,
         message: str = "",
         once_key: str | None = None,
-    ) -> tuple[Written, Fault | None, Known]:
-        """Writes, deletes or restores a file, and checks its syntax.
+    ) -> tuple[Written, Known]:
+        """Writes, deletes or restores a file, and looks at it as it is then.
 
         Errors are those of `WorkspaceStore.write_artifact`.
         """
@@ -158,35 +145,12 @@ class Workspace:
         written = await self._board.store.write_artifact(
             name, agent, path, edit, expected=expected, lease=lease, message=message.strip(), once=once
         )
-        fault = None
         if written.changed:
             self._written(name)
-            if kind_of(path) in self._syntax:
-                fault = await self._check(name, path)
-        known = await self._known(name, agent, path)
-        if written.changed and any(map(is_own, known.rules.rules)):
-            known = replace(known, violations=tuple(await self._held.held(name, path)))
+        looked = await self._files.look(name, path)
+        known = replace(await self._known(name, agent, path), looked=looked)
         await self._board.rules.saw(name, agent, known.rules.revision)
-        return written, fault, known
-
-    async def _check(self, board: str, path: str) -> Fault | None:
-        """Checks the syntax of a file as it is now, and reports the result; returns what is wrong with it.
-
-        A file that does not exist any more has no fault.
-        """
-        for _ in range(_ATTEMPTS):
-            found = await self._board.store.artifact_history(board, path, 0, 1)
-            now = found[0]
-            said = ""
-            if now.op != "deleted":
-                content = await self._board.store.read_artifact(board, path, now.number)
-                said = await in_thread(partial(fault_of, kind_of(path), content.body))
-            text = f"rev {now.number}: {said}" if said else ""
-            issue = await self._results.note(board, "syntax", path, text)
-            # Another write may have come meanwhile, and its result must be the last one.
-            if (await self._board.store.artifact_history(board, path, 0, 1))[0].number == now.number:
-                break
-        return Fault(said, issue.id) if said and issue is not None else None
+        return written, known
 
     async def read(
         self, agent: str, board: str | None, path: str, revision: int = 0

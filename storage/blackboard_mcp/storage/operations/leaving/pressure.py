@@ -216,11 +216,35 @@ def _end(ledger: Ledger, issue: ItemRow, found: Pressure) -> Steps[None]:
 
 
 def resolve_if_over(ledger: Ledger, row: ItemRow) -> Steps[None]:
-    """Resolves the server's hot issue when pressure is over; one under debate waits for the debate's end."""
+    """Resolves a hot issue of the server's at the end of a debate about it, if what it is about is over: the pressure,
+    or the failure of a check.
+    """
     if row.author != SYSTEM or row.type != ItemType.HOT_ISSUE or row.status != Status.ACTIVE:
         return
     if row.number == ledger.board.pressure:
         return
+    if row.key is not None and RESULT_KEY.fullmatch(row.key):
+        passed = json.loads(row.metadata).get("result", {}).get("ok") is True
+        if not passed and row.number not in (yield from _unnamed(ledger)):
+            return
+    yield from _resolve(ledger, row)
+
+
+def resolve_unnamed(ledger: Ledger) -> Steps[None]:
+    """Resolves hot issues of the checks `absent:` and `exists:` that no rule in force names any more.
+
+    One under debate waits for the debate's end.
+    """
+    if unnamed := (yield from _unnamed(ledger)):
+        for row in (yield from load_any(ledger.no, unnamed)).values():
+            yield from _resolve(ledger, row)
+
+
+def _unnamed(ledger: Ledger) -> Steps[list[int]]:
+    return [number for (number,) in (yield sql("checks_unnamed"), (ledger.no, SYSTEM))]
+
+
+def _resolve(ledger: Ledger, row: ItemRow) -> Steps[None]:
     seq = yield from ledger.emit(
         EventType.ITEM_CHANGED, row, agent=SYSTEM, data={"status": [row.status, str(Status.RESOLVED)]}
     )

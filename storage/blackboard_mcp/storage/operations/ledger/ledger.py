@@ -334,7 +334,10 @@ class Ledger:
         if self.changes is not None:
             yield from self.changes.prove(self.agent)
         if self.ruled:
+            from ..leaving.pressure import resolve_unnamed  # it needs this module
+
             yield from rule_changes.record(board.no)
+            yield from resolve_unnamed(self)
         yield (
             sql("board_counters"),
             (

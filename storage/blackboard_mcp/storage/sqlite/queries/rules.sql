@@ -35,3 +35,15 @@ SELECT (SELECT coalesce(max(revision), 0) FROM rule_change WHERE board = ?1),
 -- An agent was shown the rules; an older revision changes nothing.
 INSERT INTO rules_seen(board, agent, revision) VALUES (?1, ?2, ?3)
 ON CONFLICT DO UPDATE SET revision = excluded.revision WHERE revision < excluded.revision;
+
+-- name: checks_unnamed
+-- Open hot issues of the checks absent: and exists: that no public rule in force names.
+SELECT h.number FROM item h INDEXED BY item_law
+WHERE h.board = ?1 AND h.zone = 'working' AND h.type IN ('CONSTRAINT', 'HOT_ISSUE') AND h.type = 'HOT_ISSUE'
+  AND h.status = 'ACTIVE' AND h.author = ?2 AND substr(h.key, 1, 7) = 'result:'
+  AND substr(json_extract(h.metadata, '$.result.check'), 1, 7) IN ('absent:', 'exists:')
+  AND NOT EXISTS (
+      SELECT 1 FROM item r INDEXED BY item_law
+      WHERE r.board = ?1 AND r.zone = 'working' AND r.type IN ('CONSTRAINT', 'HOT_ISSUE') AND r.type = 'CONSTRAINT'
+        AND r.status IN ('ACTIVE', 'DEBATED') AND PUBLIC(r.owner)
+        AND json_extract(r.metadata, '$.rule.check') = json_extract(h.metadata, '$.result.check'));
