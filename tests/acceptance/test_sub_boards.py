@@ -20,8 +20,6 @@ BEGIN = [
     "ensure_board tides",
     "note_sub_board main",
     "post tides closed",
-    "post tides stations",
-    "post tides task:T-1",
     "begin_sub_board main",
 ]
 END = ["post main table", "post tides RESOLVED", "end_sub_board main"]

@@ -70,10 +70,11 @@ class SubBoardStore(Protocol):
         """Tells whether there are tasks of sub-boards that are not over."""
         ...
 
-    async def note_sub_board(self, board: str, number: int) -> None:
+    async def note_sub_board(self, board: str, number: int) -> bool:
         """Notes at which sequence the board below is, unless that is noted already: answers after it count.
 
-        It is called before that board is given anything. The end of the task forgets it.
+        It is called before that board is given anything. The end of the task forgets it. False, and nothing is changed,
+        if the task is no longer ready, there is no such board, or another task is given to it or done there.
         """
         ...
 

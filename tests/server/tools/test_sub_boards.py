@@ -10,10 +10,12 @@ import boards
 import hostile
 import pytest
 from blackboard_mcp.protocols.access import Principal, Role
+from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.usecases.sub_boards import SubBoards
 from profiles import NIGHTLY
 
 mode, both = boards.mode, boards.both
@@ -312,3 +314,92 @@ async def test_hostile_words_in_mappings_and_conditions_are_refused_or_kept_as_d
                     assert made["title"] == "x"
                     before = (await ann.do("plan", cancel=[made["id"]]))["seq"]
         assert kept, "some are plain words"
+
+
+async def north_and_south(board: Any, **more: Any) -> tuple[Any, Any]:
+    """Plans two tasks of one board below; returns both agents."""
+    ann, ben = await board.join("ann", "ben")
+    for where in ("north", "south"):
+        await ann.do("post", text=f"Stations of the {where}.", key=where)
+    tasks = [
+        {"title": where, "board": {"id": "tides", "input": {"stations": where}, **more}}
+        for where in ("north", "south")
+    ]
+    await ann.do("plan", items=tasks)
+    return ann, ben
+
+
+async def answer(agent: Any, text: str) -> None:
+    await agent.do("turn", start={"problem": text, "agents": [agent.name]}, board="tides", seconds=3)
+    await agent.do("finalize", text=text, board="tides")
+
+
+async def test_a_second_task_of_the_same_board_gives_nothing_before_the_first_is_over(tmp_path: Path) -> None:
+    sets = ("core", "run", "plan", "admin")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ann, ben = await north_and_south(board)
+        carrier = SubBoards(board.opened.blackboard)
+        for where, answered in (("north", "Station 1."), ("south", "Station 9.")):
+            await carrier.sweep()
+            given = await ben.do("read", board="tides", keys=["stations"])
+            assert given["items"][0]["text"] == f"Stations of the {where}."
+            await answer(ben, answered)
+            await carrier.sweep()
+        for task_, answered in (("T-1", "Station 1."), ("T-2", "Station 9.")):
+            done = (await ann.do("plan", why=task_))["items"][0]
+            assert done["state"] == "COMPLETED"
+            assert (await ann.item(done["result"]))["text"] == answered
+
+
+async def test_a_task_waits_while_the_store_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = ("core", "run", "plan", "admin")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ann, _ = await north_and_south(board)
+        carrier = SubBoards(board.opened.blackboard)
+        store = type(board.opened.store)
+        for step in ("ensure_board", "note_sub_board", "post", "begin_sub_board"):
+            with monkeypatch.context() as broken:
+
+                async def busy(*given: object, **more: object) -> None:
+                    raise StoreBusy("No write lock. Nothing was changed; try again.")
+
+                broken.setattr(store, step, busy)
+                with pytest.raises(StoreBusy):
+                    await carrier.sweep()
+            states = [task["state"] for task in (await ann.do("plan"))["items"]]
+            assert states == ["PENDING", "PENDING"]
+        await carrier.sweep()
+        states = [task["state"] for task in (await ann.do("plan"))["items"]]
+        assert sorted(states) == ["PENDING", "WAITING"]
+
+
+async def test_outputs_are_brought_back_all_or_none(tmp_path: Path) -> None:
+    sets = ("core", "run", "plan", "admin")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ann, ben = await north_and_south(board, output={"a": "draft", "b": "missing"})
+        carrier = SubBoards(board.opened.blackboard)
+        await carrier.sweep()
+        await ben.do("post", text="the table", key="draft", board="tides")
+        await answer(ben, "Station 1.")
+        await carrier.sweep()
+        found = (await ann.do("plan", why="T-1"))["items"][0]
+        assert found["state"] == "FAULTED"
+        assert "not found: a" in await ann.say("read", keys=["a"])
+
+
+async def test_a_task_that_is_cancelled_meanwhile_is_given_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = ("core", "run", "plan", "admin")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ann, ben = await north_and_south(board)
+        honest = SubBoards._copies
+
+        async def cancelled(self: SubBoards, *given: Any) -> Any:
+            await ann.do("plan", cancel=["T-1", "T-2"], why="not needed")
+            return await honest(self, *given)
+
+        monkeypatch.setattr(SubBoards, "_copies", cancelled)
+        await SubBoards(board.opened.blackboard).sweep()
+        assert "not found: stations" in await ben.say("read", board="tides", keys=["stations"])
+        assert (await ann.do("plan", why="T-1"))["items"][0]["state"] == "CANCELLED"

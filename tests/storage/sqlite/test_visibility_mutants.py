@@ -394,6 +394,18 @@ async def rules_standing(at: Table, patch: pytest.MonkeyPatch) -> None:
     assert (await at.store.rules(at.board, "eve")).revision == 1
 
 
+async def checks_unnamed(at: Table, patch: pytest.MonkeyPatch) -> None:
+    check = "absent:**/*.tmp"
+    rule = {"rule": {"check": check}}
+    issue = await at.post(
+        SYSTEM, "it fails", "HOT_ISSUE", key=f"result:{'0' * 16}", metadata={"result": {"check": check}}
+    )
+    shown = await at.post("alice", "shown", "CONSTRAINT", metadata=rule)
+    await keep(at, "hidden", "CONSTRAINT", metadata=rule)
+    await at.change("alice", shown, status="RESOLVED")
+    assert (await at.item(issue)).status == "RESOLVED"
+
+
 async def summaries(at: Table, patch: pytest.MonkeyPatch) -> None:
     items = await talk(at)
     await at.store.request_summary(at.board, items[0].thread, seen(items), wait_seconds=60)
@@ -620,6 +632,7 @@ CHECKS: dict[Check, str] = {
     replaced_by: "replaced_by",
     results_before: "results_before",
     rules_standing: "rules_standing",
+    checks_unnamed: "checks_unnamed",
     same_findings: "same_findings",
     summaries: "summary_requests summaries_due",
     retractions: "retractions retractions:1 retractions:2",

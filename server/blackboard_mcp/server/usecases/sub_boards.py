@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from blackboard_mcp.protocols.agenda import task_id
 from blackboard_mcp.protocols.board import Lifecycle
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, StoreError
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, parse_ref
 from blackboard_mcp.protocols.sub_boards import SubDue
@@ -70,20 +70,38 @@ class SubBoards:
                     await self._soon.wait()
 
     async def sweep(self) -> None:
-        """Begins and ends what is due now."""
+        """Begins and ends what is due now.
+
+        Raises:
+            StoreError: the store cannot write now; the tasks wait as they are.
+        """
+        failed: StoreError | None = None
         for due in await self._store.sub_boards_due():
             try:
-                try:
-                    await (self._end(due) if due.lease else self._begin(due))
-                except NoHandOver as error:
-                    why = CountedText(str(error)[:_WHY])
-                    await self._store.end_sub_board(due.board, due.number, due.lease, why, ok=False)
+                await self._carry(due)
             except Conflict as error:
                 logger.info("%s of %s is tried again: %s", task_id(due.number), due.board, error)
-            except BlackboardError as error:
-                logger.warning("%s of %s: %s", task_id(due.number), due.board, error)
-                why = CountedText(error.message[:_WHY])
-                await self._store.end_sub_board(due.board, due.number, due.lease, why, ok=False)
+            except StoreError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    async def _carry(self, due: SubDue) -> None:
+        try:
+            await (self._end(due) if due.lease else self._begin(due))
+        except (Conflict, StoreError):
+            raise
+        except (NoHandOver, BlackboardError) as error:
+            logger.warning("%s of %s: %s", task_id(due.number), due.board, error)
+            why = CountedText(str(error)[:_WHY])
+            await self._store.end_sub_board(due.board, due.number, due.lease, why, ok=False)
+
+    async def _is_due(self, due: SubDue) -> bool:
+        """Tells whether a task is still to be begun or ended, as it was when it was listed."""
+        return any(
+            (one.board, one.number, one.lease) == (due.board, due.number, due.lease)
+            for one in await self._store.sub_boards_due()
+        )
 
     async def _begin(self, due: SubDue) -> None:
         """Puts the inputs and the problem on the board below, which is made if need be, and takes the task for it."""
@@ -93,8 +111,9 @@ class SubBoards:
             raise NoHandOver(f"board '{below}' is not below this board")
         if found.lifecycle is not Lifecycle.OPEN:
             raise NoHandOver(f"board '{below}' is {found.lifecycle}")
-        await self._store.note_sub_board(due.board, due.number)
-        await self._hand_over(due, due.board, below, due.sub.input)
+        if not await self._store.note_sub_board(due.board, due.number):
+            return  # another task is given to that board
+        entries = await self._copies(due, due.board, due.sub.input)
         said = f"{due.title}\n\n{due.text}" if due.text else due.title
         problem = PostFields(
             key=_problem(due),
@@ -103,7 +122,7 @@ class SubBoards:
             visibility="board",
             metadata={"task": task_id(due.number)},
         )
-        await self._put(below, problem)
+        await self._put(due, below, [*entries, problem])
         await self._store.begin_sub_board(due.board, due.number)
 
     async def _end(self, due: SubDue) -> None:
@@ -115,7 +134,7 @@ class SubBoards:
         if not items:
             raise NoHandOver(f"board '{below}' gave an answer that not everybody there sees")
         answer = items[0]
-        await self._hand_over(due, below, due.board, due.sub.output)
+        await self._put(due, due.board, await self._copies(due, below, due.sub.output))
         with contextlib.suppress(BlackboardError):  # a closed board takes no posts
             problem = await self._entry(below, _problem(due))
             if problem is not None and problem.status not in FINISHED:
@@ -130,12 +149,13 @@ class SubBoards:
         if await self._board.validation.counted(due.board, write):
             await self._board.prune_if_due(due.board)
 
-    async def _hand_over(self, due: SubDue, source: str, target: str, mapping: Mapping[str, str]) -> None:
-        """Copies items that everybody on the source board sees to entries of the target board.
+    async def _copies(self, due: SubDue, source: str, mapping: Mapping[str, str]) -> list[PostFields]:
+        """Returns entries with copies of items that everybody on the source board sees.
 
         Raises:
-            NoHandOver: one is not there, or an agent wrote the entry.
+            NoHandOver: one is not there.
         """
+        copies: list[PostFields] = []
         for key, named in mapping.items():
             refs, keys = ([parse_ref(named)], []) if _ID.match(named) else ([], [named])
             items = (await self._store.read(source, "", refs, keys)).items
@@ -145,26 +165,33 @@ class SubBoards:
             kind = _elsewhere(item.type)
             version = "" if item.version is None else f"@{item.version}"
             origin = {"task": task_id(due.number), "item": f"{item.id}{version}", "by": item.author}
-            entry = PostFields(
-                key=key, text=item.text, type=kind, visibility="board", metadata={"from": origin}
+            copies.append(
+                PostFields(key=key, text=item.text, type=kind, visibility="board", metadata={"from": origin})
             )
-            await self._put(target, entry)
+        return copies
 
-    async def _put(self, board: str, entry: PostFields) -> None:
-        """Writes an entry in the name of the server, unless it says the same already. A copy never takes the place of a
-        problem.
+    async def _put(self, due: SubDue, board: str, entries: Sequence[PostFields]) -> None:
+        """Writes entries in the name of the server, all or none, without those that say the same already. A copy never
+        takes the place of a problem.
 
         Raises:
-            NoHandOver: an agent wrote the present version, or it is no copy.
+            NoHandOver: an agent wrote the present version of one, or it is no copy.
+            Conflict: the task is no longer due, or an entry was written meanwhile.
         """
-        assert entry.key is not None
-        found = await self._entry(board, entry.key)
-        alike = found is None or found.metadata.keys() == (entry.metadata or {}).keys()
-        if found is not None and (found.author != SYSTEM or not alike):
-            raise NoHandOver(f"the entry {entry.key} of board '{board}' is {found.author}'s")
-        if found is None or found.text != entry.text or found.status in FINISHED:
-            version = 0 if found is None else found.version
-            await self._board.record(board, [entry.model_copy(update={"expected_version": version})])
+        posts: list[PostFields] = []
+        for entry in entries:
+            assert entry.key is not None
+            found = await self._entry(board, entry.key)
+            alike = found is None or found.metadata.keys() == (entry.metadata or {}).keys()
+            if found is not None and (found.author != SYSTEM or not alike):
+                raise NoHandOver(f"the entry {entry.key} of board '{board}' is {found.author}'s")
+            if found is None or found.text != entry.text or found.status in FINISHED:
+                version = 0 if found is None else found.version
+                posts.append(entry.model_copy(update={"expected_version": version}))
+        if not await self._is_due(due):
+            raise Conflict("It is no longer due.")
+        if posts:
+            await self._board.record(board, posts)
 
     async def _entry(self, board: str, key: str) -> Item | None:
         found = await self._store.read(board, "", [], [key])

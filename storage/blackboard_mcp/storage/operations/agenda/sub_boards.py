@@ -118,9 +118,7 @@ def due(now: int) -> Steps[list[SubDue]]:
         row = yield from rows.get_task(at, number)
         sub = _spec(spec)
         if state == TaskState.PENDING:
-            task = (yield from rows.values(at, [row], now))[0]
-            bound: Sequence[Any] = yield sql("tasks_bound"), (at.no, row.worker, row.trigger_if, number)
-            if task.ready and not bound:
+            if (yield from _free(at, row, now)):
                 found.append(SubDue(board, number, row.title, row.text, sub))
         elif state == TaskState.WAITING:
             over = yield from _outcome(board, sub, since)
@@ -147,24 +145,43 @@ def _outcome(board: str, sub: SubBoard, since: int) -> Steps[tuple[str, int, str
     return ("", last[0][0], "") if last else (f"it was {below.lifecycle} without an ANSWER", 0, "")
 
 
-def note(write: Write, board: str, number: int) -> Steps[None]:
-    """Notes at which sequence the board below is before it is given anything, unless that is noted already."""
+def _free(at: BoardRow, row: TaskRow, now: int) -> Steps[bool]:
+    """Tells whether a task is ready, and no other of its board below is given to that or done there."""
+    if not (yield from rows.values(at, [row], now))[0].ready:
+        return False
+    bound: Sequence[Any] = yield sql("tasks_bound"), (at.no, row.worker, row.trigger_if, row.number)
+    if bound:
+        return False
+    noted = [number for (number,) in (yield sql("sub_boards_noted"), (at.no, row.worker, row.number))]
+    others = list((yield from rows.find_tasks(at.no, noted)).values()) if noted else []
+    return not any(task.ready for task in (yield from rows.values(at, others, now)))
+
+
+def note(write: Write, board: str, number: int) -> Steps[bool]:
+    """Notes at which sequence the board below is before it is given anything, unless that is noted already; false, and
+    nothing is changed, if the task may not begin.
+    """
     at = yield from find_board(board)
     found: Sequence[Any] = [] if at is None else (yield sql("sub_boards_of"), (at.no, numbers([number])))
     below = (yield from find_board(_spec(found[0][1]).board)) if found else None
-    if at is not None and below is not None:
-        yield sql("sub_board_note"), (at.no, number, below.seq)
+    if at is None or below is None:
+        return False
+    row = yield from rows.get_task(at, number)
+    if row.state != TaskState.PENDING or not (yield from _free(at, row, write.now)):
+        return False
+    yield sql("sub_board_note"), (at.no, number, below.seq)
+    return True
 
 
 def begin(write: Write, board: str, number: int) -> Steps[bool]:
     """Takes the task for the board below it; false, and nothing is changed, if the task is no longer ready."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     row = yield from rows.get_task(ledger.board, number)
-    task = (yield from rows.values(ledger.board, [row], ledger.now))[0]
-    sub = task.sub
-    bound: Sequence[Any] = yield sql("tasks_bound"), (ledger.no, row.worker, row.trigger_if, number)
+    sub = (yield from of(ledger.no, [row])).get(number)
     below = None if sub is None else (yield from find_board(sub.board))
-    if sub is None or below is None or below.parent != board or not task.ready or bound:
+    if sub is None or below is None or below.parent != board:
+        return False
+    if row.state != TaskState.PENDING or not (yield from _free(ledger.board, row, ledger.now)):
         return False
     row.attempts += 1
     row.lease, row.holder, row.length = ledger.next_seq, SYSTEM, int(LEASE_SECONDS * MICROS)

@@ -134,6 +134,12 @@ SELECT task, spec FROM sub_board WHERE board = ?1 AND task IN (SELECT value FROM
 -- A task is given to the board below when that is at this sequence; the first such note counts.
 UPDATE sub_board SET since = ?3 WHERE board = ?1 AND task = ?2 AND since = 0;
 
+-- name: sub_boards_noted
+-- Tasks other than ?3 that are being given to the board below of a binding (?2).
+SELECT t.number FROM task t INDEXED BY task_below JOIN sub_board s ON s.board = t.board AND s.task = t.number
+WHERE substr(t.worker, 1, 6) = 'board:' AND t.state IN ('PENDING', 'RUNNING', 'WAITING') AND t.state = 'PENDING'
+  AND t.board = ?1 AND t.worker = ?2 AND s.since > 0 AND t.number <> ?3;
+
 -- name: sub_board_forget
 -- A task ended: what the board below answered so far counts no more.
 UPDATE sub_board SET since = 0 WHERE board = ?1 AND task = ?2;

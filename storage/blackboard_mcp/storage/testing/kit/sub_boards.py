@@ -93,6 +93,22 @@ class SubBoardTests:
         lease = (await task(at, number)).lease
         assert await due(at) == [(number, lease, "it was settled without an ANSWER")]
 
+    async def test_one_task_at_a_time_is_given_to_a_board(self, at: Table) -> None:
+        first, second = await plan(at, "look", "saw", sub=SubBoard("low"))
+        assert not await at.store.note_sub_board(at.board, first), "there is no board below yet"
+        await below(at)
+        assert await at.store.note_sub_board(at.board, first)
+        assert await at.store.note_sub_board(at.board, first)
+        # The other one waits even though the first has not begun, which a server that was killed goes on with.
+        assert await due(at) == [(first, 0, "")]
+        assert not await at.store.note_sub_board(at.board, second)
+        assert not await at.store.begin_sub_board(at.board, second)
+        await at.store.end_sub_board(at.board, first, 0, said("no"), ok=False)
+        assert await due(at) == [(second, 0, "")]
+        assert await at.store.note_sub_board(at.board, second)
+        assert await at.store.begin_sub_board(at.board, second)
+        assert not await at.store.note_sub_board(at.board, second)
+
     @pytest.mark.parametrize(
         ("fail", "state"), [("fault", TaskState.FAULTED), ("complete", TaskState.COMPLETED)]
     )
