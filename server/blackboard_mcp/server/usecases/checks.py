@@ -118,16 +118,13 @@ class Checks:
     async def run(self) -> None:
         """Runs the checks that are due, until cancelled; what runs then is ended."""
         await in_thread(self._clean)
-        begun = False
         try:
             while True:
                 self._asked.clear()
                 try:
                     for board in await self._board.store.boards_with_artifacts():
-                        if not begun:
-                            await self._catch_up(board)
+                        await self._catch_up(board)
                         await self._begin(board)
-                    begun = True
                 except (BlackboardError, OSError):
                     logger.exception("checks wait")
                 with contextlib.suppress(TimeoutError):
@@ -216,8 +213,10 @@ class Checks:
         """Opens hot issues that a server which was killed behind a RESULT item did not open."""
         for check in self._checks:
             item = await self._last(board, check.name) if check.covers(board) else None
-            if item is not None and not await self._results.stands(board, check.name):
-                await self._raise(board, check, item)
+            if item is not None and told_of(item).get("issue"):
+                issue = await self._results.issue(board, check.name)
+                if issue is None or issue.seq < item.seq:
+                    await self._raise(board, check, item)
 
     async def _begin(self, board: str) -> None:
         for check in self._checks:

@@ -11,12 +11,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from blackboard_mcp.protocols.board import Board, Lifecycle
-from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, Refused
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.panels import EPISODIC, PANEL, panels_of
 from blackboard_mcp.protocols.stages import STAGE_OVER
 
@@ -54,6 +56,7 @@ class Episodes:
         self._store = board.store
         self._words = words
         self._told: dict[str, int] = {}
+        self._forgotten: dict[str, datetime] = {}
 
     async def run(self) -> None:
         """Writes episodes as boards change, until cancelled."""
@@ -78,7 +81,10 @@ class Episodes:
             if board.lifecycle is Lifecycle.OPEN and EPISODIC in panels_of(board.config.panels)
         ]
         for board in boards:
-            await self._tell(board)
+            try:
+                await self._tell(board)
+            except (Conflict, Refused) as error:  # a rule of this board is none of the others' business
+                logger.warning("episodes of board '%s' wait: %s", board.id, error)
         return len(boards)
 
     async def _tell(self, board: Board) -> None:
@@ -90,7 +96,7 @@ class Episodes:
             if stretch is None or not stretch.events:
                 break
             for event in stretch.events:
-                if event.owner is None and _is_end(event):
+                if event.owner is None and _is_end(event) and not self._is_forgotten(board.id, event):
                     await self._write(board.id, event)
                 place = self._told[board.id] = event.seq
 
@@ -98,11 +104,18 @@ class Episodes:
         """Returns the sequence up to which the log is told."""
         query = ItemQuery(tags=(_TAG,), author=SYSTEM, zone=None, limit=1)
         newest = (await self._store.query(board, SYSTEM, query)).items
+        query = ItemQuery(types=(ItemType.LOG,), author=SYSTEM, zone=None, deleted=True, limit=1)
+        for gone in (await self._store.query(board, SYSTEM, query)).items:
+            self._forgotten[board] = gone.created_at
         if newest:
             return int(newest[0].metadata["seq"])
         # Without any, the operator's rules may have removed them all.
         states = await self._store.panels(board, SYSTEM)
         return next((state.version for state in states if state.panel.name == EPISODIC), 0)
+
+    def _is_forgotten(self, board: str, event: Event) -> bool:
+        """Tells whether the episode of an event was forgotten since: one that came later was."""
+        return board in self._forgotten and event.at <= self._forgotten[board]
 
     async def _write(self, board: str, event: Event) -> None:
         data = {name: value for name, value in event.data.items() if name not in _CALLS}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import field, replace
@@ -165,8 +166,8 @@ class Consumers:
         """Settles the events that the worker names, then takes the next ones, waiting for them up to
         `seconds`.
 
-        With an idempotency key the settling and the first take happen once; a repeated call returns the same
-        events. Without a key, events taken by a call that is cancelled or fails are given back at once and do
+        With an idempotency key the settling and the take happen once; a repeated call returns the same events.
+        Without a key, events taken by a call that is cancelled or fails are given back at once and do
         not count as an attempt. Errors are those of `BoardStore.consume`.
         """
         name = await self._of(agent, board, group)
@@ -197,12 +198,15 @@ class Consumers:
         taken = await self._consume(name, agent, group, turn, once)
         made_after = taken.made_after
         turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
+        waited = None if once is None else _waited(once)
+        if waited is not None and await self._store.recall(name, agent, waited) is not None:
+            taken = await self._consume(name, agent, group, turn, waited)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             async with self._gate(name, group):
                 # Many callers may wait here: only one at a time checks for work and takes it.
                 outlook = await self._outlook(name, group)
                 if outlook.ready:
-                    taken = await self._consume(name, agent, group, turn, None)
+                    taken = await self._consume(name, agent, group, turn, waited)
                     continue
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
@@ -331,3 +335,8 @@ class Consumers:
     async def _texts(self, board: str, agent: str, events: Sequence[Event]) -> dict[tuple[int, int], str]:
         versions = [(parse_ref(e.item).number, e.version or 1) for e in events if e.item is not None]
         return await self._store.beginnings(board, agent, versions) if versions else {}
+
+
+def _waited(once: Once) -> Once:
+    """Returns the key under which a call's take is kept that had to wait: the first look found nothing."""
+    return Once(f"waited {hashlib.sha256(f'{once.key} {once.digest}'.encode()).hexdigest()}", once.digest)

@@ -177,7 +177,8 @@ class Intake:
     async def _write(self, agent: str, board: str, line: Line, came: _Came) -> str | None:
         """Writes one line and returns the id of its LOG item; `None` if that was written before.
 
-        The LOG item comes last, because it says that the line is done.
+        The LOG item comes last, because it says that the line is done. What comes before has keys of its own, so that a
+        line that is handed over again after a cut does nothing twice.
         """
         if await self._is_written(agent, board, line):
             return None
@@ -185,14 +186,21 @@ class Intake:
         fields = _log(line, root)
         key = f"{_TAG} {line.id}"
         if line.kind == "message":
-            proposed, left = await self._rules.collect(agent, board, line.text[:MAX_MESSAGE], came.found)
+            message = line.text[:MAX_MESSAGE]
+            proposed, left = await self._rules.collect(agent, board, message, came.found, f"{key} rules")
             came.proposed += proposed
             came.unproposed += left
         elif line.kind == "result" and line.tool is not None and not self._results.is_own(line.tool):
             text = " ".join(line.text.split())
             text = text if len(text) <= _ISSUE else f"{text[: _ISSUE - 1]}…"
             done = await self._results.report(
-                agent, board, line.tool, line.subject or "", ok=line.ok is True, text=text
+                agent,
+                board,
+                line.tool,
+                line.subject or "",
+                ok=line.ok is True,
+                text=text,
+                once_key=f"{key} result",
             )
             came.issues += [] if done.item is None else [done.item.id]
         posted = await self._board.post(agent, board, [fields], key)

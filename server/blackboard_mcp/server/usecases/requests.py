@@ -343,6 +343,8 @@ class Messaging:
         name, number = await self._named(agent, board, id_)
         self._board.quotas.charge(agent, name, size=size_of(text))
         once = once_of(once_key, "answer request", id=id_, text=text, partial=partial, lease=lease)
+        if once is not None and await self._store.recall(name, agent, once) is not None:
+            return await self._asked(name, agent, number)
         for attempt in range(_TRIES):
             new = await self._so_far(name, agent, number, text, partial, lease)
 

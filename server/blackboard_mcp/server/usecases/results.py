@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import Refused, UnknownReference
 from blackboard_mcp.protocols.items import FINISHED, Item, parse_ref
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
 
+from ..input.idempotency import once_of
 from ..input.posts import PostFields
 from .blackboard import Blackboard
 
@@ -84,13 +85,21 @@ class Results:
             if ref.number not in found:
                 raise UnknownReference(f"There is no {cited} on '{name}'. Nothing was changed.")
         key = issue_key(check, subject)
+        once = once_of(
+            once_key, "report_result", check=check, subject=subject, ok=ok, text=text, cites=list(cites)
+        )
+        repeated = once is not None and await self._board.store.recall(name, agent, once) is not None
         result = {"check": check, "subject": subject, "ok": ok, "cites": list(cites)}
-        if ok:
+        if repeated:
+            pass
+        elif ok:
             issue = await self._issue(name, agent, key)
             if issue is not None and issue.status not in FINISHED:
                 metadata = {"result": {**result, "text": text}}
                 fields = PostFields(id=issue.id, status="RESOLVED", metadata=metadata)
-                await self._post(agent, name, fields, once_key)
+                await self._post(agent, name, [fields], once)
+            elif once is not None:
+                await self._post(agent, name, [], once)  # or a repeated call would resolve a later failure
         else:
             fields = PostFields(
                 key=key,
@@ -99,7 +108,7 @@ class Results:
                 metadata={"result": result},
                 visibility="board",
             )
-            await self._post(agent, name, fields, once_key)
+            await self._post(agent, name, [fields], once)
         issue = await self._issue(name, agent, key)
         shown = [] if issue is None else [issue.number]
         attention, seq = await self._board.attention(agent, name, items=shown)
@@ -132,16 +141,15 @@ class Results:
                 await self._board.record(board, [PostFields(id=issue.id, metadata={"result": result})])
         return issue
 
-    async def stands(self, board: str, check: str, subject: str = "") -> bool:
-        """Tells whether the hot issue of a check is open."""
-        issue = await self._issue(board, "", issue_key(check, subject))
-        return issue is not None and issue.status not in FINISHED
+    async def issue(self, board: str, check: str) -> Item | None:
+        """Returns the hot issue of a check without a subject, open or not."""
+        return await self._issue(board, "", issue_key(check, ""))
 
-    async def _post(self, agent: str, board: str, fields: PostFields, once_key: str | None) -> None:
+    async def _post(self, agent: str, board: str, posts: Sequence[PostFields], once: Once | None) -> None:
         if agent == SYSTEM:
-            await self._board.record(board, [fields])
+            await self._board.record(board, posts)
         else:
-            await self._board.post(agent, board, [fields], once_key)
+            await self._board.post(agent, board, posts, once)
 
     async def _issue(self, board: str, agent: str, key: str) -> Item | None:
         found = await self._board.store.read(board, "", [], [key])

@@ -18,7 +18,6 @@ from blackboard_mcp.protocols.rules import (
     ABSENT,
     BOARD,
     EXISTS,
-    MAX_RULE,
     MAX_SCOPE,
     RuleBook,
     Strength,
@@ -131,15 +130,26 @@ class Rules:
             Conflict: the rule is no longer in force, or another says the same within other bounds.
         """
         scope = check_scope(scope)
+        once = once_of(
+            once_key,
+            "propose",
+            id=id_,
+            text=text,
+            strength=strength and str(strength),
+            scope=scope,
+            check=check,
+        )
+        if (done := await self._repeated(agent, board, once)) is not None:
+            return done
         former = None if id_ is None else await self._rule(agent, board, id_)
         kept = (Strength.STRICT, BOARD) if former is None else bounds_of(former.metadata)
         named = self._check(check) if check is not None or former is None else check_of(former.metadata)
         rule = {"strength": str(strength or kept[0]), "scope": scope or kept[1], "check": named}
-        if former is None and once_key is None:
+        if former is None:
             await self._check_bounds(agent, board, text, rule)
         if _is_steward() or (former is not None and former.author == agent):
-            return await self._write(agent, board, [_made(text, rule, former)], once_key)
-        return await self._write(agent, board, [_proposed(text, rule, former)], once_key)
+            return await self._write(agent, board, [_made(text, rule, former)], once)
+        return await self._write(agent, board, [_proposed(text, rule, former)], once)
 
     async def _check_bounds(self, agent: str, board: str | None, text: str, rule: dict[str, Any]) -> None:
         """Checks that no rule in force says the same within other bounds: a post that repeats one changes nothing."""
@@ -163,11 +173,8 @@ class Rules:
         """
         name = await self._board.board_of(board, agent)
         once = once_of(once_key, "capture", message=message)
-        if once is not None and await self._board.store.recall(name, agent, once) is not None:
-            posts, left = _captured(message, ())
-            # The store answers from what it kept; the posts only must not be empty, as those that a model found are.
-            posts = posts or [_proposed(message[:MAX_RULE], {}, None)]
-            return replace(await self._write(agent, name, posts, once), left=left)
+        if (done := await self._repeated(agent, name, once)) is not None:
+            return replace(done, left=_captured(message, ())[1])
         found = None if self._reader is None else await self._reader.read([message])
         now = await self.standing(agent, name)
         texts = [*(rule.text for rule in now.book.rules), *(one.text for one in now.proposals)]
@@ -176,7 +183,7 @@ class Rules:
         return replace(done, left=left, model="" if found is None else found.told)
 
     async def collect(
-        self, agent: str, board: str, message: str, found: ModelFound | None = None
+        self, agent: str, board: str, message: str, found: ModelFound | None, once_key: str
     ) -> tuple[list[str], int]:
         """Proposes rules as `capture` does; the agent is shown nothing. `found` is what a model found in it.
 
@@ -188,7 +195,8 @@ class Rules:
         posts, left = _captured(message, texts, found)
         if not posts:
             return [], 0
-        posted = await self._board.post(agent, board, posts, ruling=True)
+        once = once_of(once_key, "collect", message=message)
+        posted = await self._board.post(agent, board, posts, once, ruling=True)
         return [item.id for item in posted.items], len(left)
 
     async def _proposals(self, agent: str, board: str) -> Page:
@@ -205,6 +213,9 @@ class Rules:
             UnknownReference: there is no such item.
             Conflict: a proposal has another version than named, or is over.
         """
+        once = once_of(once_key, "confirm", ids=list(ids))
+        if (done := await self._repeated(agent, board, once)) is not None:
+            return done
         posts: list[PostFields] = []
         for item in await self._items(agent, board, ids):
             proposal = _proposal(item)
@@ -212,7 +223,7 @@ class Rules:
                 raise InvalidInput(
                     f"{item.id} is no proposed rule. Nothing was changed; constraint() lists the proposals."
                 )
-            if item.status in FINISHED and once_key is None:
+            if item.status in FINISHED:
                 raise Conflict(
                     f"{item.id} is {item.status}. Nothing was changed; constraint() lists the rules."
                 )
@@ -222,7 +233,7 @@ class Rules:
             if former is None:
                 made = made.model_copy(update={"edges": {"derived_from": [item.id]}})
             posts += [made, PostFields(id=item.id, status="RESOLVED")]
-        return await self._write(agent, board, posts, once_key)
+        return await self._write(agent, board, posts, once)
 
     async def retire(
         self, agent: str, board: str | None, id_: str, reason: str, *, once_key: str | None = None
@@ -233,6 +244,9 @@ class Rules:
             Conflict: it was retired before; that reason stays.
             Refused: the agent is neither its author nor a steward, or it is under debate.
         """
+        once = once_of(once_key, "retire", id=id_, reason=reason)
+        if (done := await self._repeated(agent, board, once)) is not None:
+            return done
         (item,) = await self._items(agent, board, [id_])
         if item.type is not ItemType.CONSTRAINT and _proposal(item) is None:
             raise InvalidInput(f"{item.id} is no rule. Nothing was changed; constraint() lists the rules.")
@@ -241,7 +255,7 @@ class Rules:
                 f"{item.id} is {item.author}'s: only its author or a steward may retire it. Nothing was changed; "
                 "a CRITIQUE of it opens a debate."
             )
-        if item.type is not ItemType.CONSTRAINT and item.status in FINISHED and once_key is None:
+        if item.type is not ItemType.CONSTRAINT and item.status in FINISHED:
             raise Conflict(
                 f"{item.id} is {item.status}. Nothing was changed; constraint() lists the proposals."
             )
@@ -254,12 +268,20 @@ class Rules:
         fields = PostFields(id=item.id, status="RESOLVED")
         if item.type is ItemType.CONSTRAINT or item.author == agent:
             fields.metadata = {**item.metadata, "rule": rule}
-        return await self._write(agent, board, [fields], once_key)
+        return await self._write(agent, board, [fields], once)
+
+    async def _repeated(self, agent: str, board: str | None, once: Once | None) -> Ruled | None:
+        """Returns the answer to a call that was made before; `None` if it was not."""
+        name = await self._board.board_of(board, agent)
+        if once is None or await self._board.store.recall(name, agent, once) is None:
+            return None
+        # The store answers from what it kept, whatever the posts are.
+        return await self._write(agent, name, [_proposed("repeated", {}, None)], once)
 
     async def _write(
-        self, agent: str, board: str | None, posts: Sequence[PostFields], once_key: str | Once | None
+        self, agent: str, board: str | None, posts: Sequence[PostFields], once: Once | None
     ) -> Ruled:
-        posted = await self._board.post(agent, board, posts, once_key, ruling=True)
+        posted = await self._board.post(agent, board, posts, once, ruling=True)
         await self._held.look(posted.board.id)
         return await self.standing(agent, board, [item.id for item in posted.items if _is_ours(item)])
 
