@@ -235,8 +235,6 @@ async def _opened(
         if background and "workspace" in settings.tools:
             from .usecases.file_checks import FileChecks
 
-            looks = FileChecks(blackboard, settings.syntax).run()
-            housekeeping.append(asyncio.create_task(looks, name="looks at files"))
             pokes = [] if memory else [await _committing(store, settings, housekeeping)]
             if settings.check:
                 checks = checks_of(blackboard, settings, holder)
@@ -246,6 +244,9 @@ async def _opened(
             def wrote(board: str) -> None:
                 for poke in pokes:
                     poke(board)
+
+            looks = FileChecks(blackboard, settings.syntax).run(wrote)
+            housekeeping.append(asyncio.create_task(looks, name="looks at files"))
 
         archive.start()
         try:

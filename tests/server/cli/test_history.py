@@ -14,11 +14,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.server.demo.process import command, environment, http_clients, http_server
 from blackboard_mcp.server.demo.replay import ToolFailed, call
 from blackboard_mcp.storage.history import lines
+from blackboard_mcp.storage.sqlite import restoring
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
 from mcp.client import Client
 
 Done = subprocess.CompletedProcess[bytes]
@@ -360,3 +364,44 @@ def test_what_is_no_backup_is_refused_before_anything_is_touched(
     assert said("export", "--data", filled) == history
     assert {n for n in names(filled) if "restoring" in n or "before" in n} == set()
     assert not (tmp_path / "new" / "board.sqlite3").exists()
+
+
+def test_a_token_that_is_revoked_while_a_backup_is_put_back_stays_revoked(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    said("backup", "--data", filled, backup)
+    said("restore", "--data", data, backup)
+    said("token", "create", "--data", data, "--agent", "mallory")
+    token = said("token", "list", "--data", data).decode().splitlines()[-1].split()[0]
+    honest = restoring._copy
+
+    def slow(*given: Any) -> None:
+        honest(*given)
+        said("token", "revoke", "--data", data, token)
+
+    monkeypatch.setattr(restoring, "_copy", slow)
+    aside = tmp_path / "aside"
+    given = (backup, data / "board.sqlite3", aside)
+    with pytest.raises(StoreBusy, match="restore again"):
+        restoring.restore(*given, application_id=APPLICATION_ID, newest=len(migrations()))
+    assert not aside.exists()
+    assert b"revoked" in said("token", "list", "--data", data)
+    monkeypatch.setattr(restoring, "_copy", honest)
+    assert restoring.restore(*given, application_id=APPLICATION_ID, newest=len(migrations()))
+
+
+def test_compact_removes_what_killed_commands_left(filled: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    said("backup", "--data", filled, tmp_path / "backup")
+    said("restore", "--data", data, tmp_path / "backup")
+    (data / "staging-x").mkdir()
+    for left in (
+        "staging-x/copy.db",
+        "board.sqlite3.0a1b2c3d.restoring",
+        "board.sqlite3.0a1b2c3d.restoring-wal",
+    ):
+        (data / left).write_text("what was forgotten")
+    said("compact", "--data", data)
+    assert not any(b"what was forgotten" in path.read_bytes() for path in data.rglob("*") if path.is_file())
+    assert not (data / "staging-x").exists()

@@ -16,8 +16,10 @@ import pytest
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.http.intake import IntakeRoute
 from blackboard_mcp.server.http.run import serve_http
+from blackboard_mcp.server.input.intake import Line
 from blackboard_mcp.server.input.secrets import Secrets
 from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.usecases.intake import Intake
 from fakemodel import FakeModel, fake_model
 from patience import PATIENCE
 
@@ -417,3 +419,40 @@ async def test_a_hand_over_to_a_model_that_hangs_is_taken_with_what_the_patterns
     assert (len(told["items"]), len(told["proposed"]), len(told["issues"])) == (3, 1, 1)
     assert told["model"] == "the model did not answer"
     assert len(model.asked) == 1
+
+
+async def test_lines_that_are_handed_over_again_after_a_cut_do_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "memory", "admin")) as board:
+        await cut_and_again(board, monkeypatch)
+
+
+async def cut_and_again(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.post("hello")
+    blackboard = board.opened.blackboard
+    intake = Intake(blackboard, Secrets())
+    lines = [
+        Line(id="r1", kind="result", tool="pytest", subject="s", ok=False, text="2 failed"),
+        Line(id="m1", kind="message", text="Never commit to main."),
+    ]
+    honest = type(blackboard).post
+
+    async def cut(self: Any, agent: str, name: str, posts: Any, *given: Any, **more: Any) -> Any:
+        if posts[0].type == "LOG":
+            raise asyncio.CancelledError
+        return await honest(self, agent, name, posts, *given, **more)
+
+    for line in lines:
+        with monkeypatch.context() as cutting:
+            cutting.setattr(type(blackboard), "post", cut)
+            with pytest.raises(asyncio.CancelledError):
+                await intake.hand_over("ann", "main", [line])
+    issue = (await ben.do("query", type="HOT_ISSUE"))["items"][0]["id"]
+    await ben.do("report_result", check="pytest", subject="s", ok=True)
+    proposal = (await ben.do("constraint"))["proposals"][0]["id"]
+    await ben.do("constraint", id=proposal, retire="not meant as a rule")
+    assert len((await intake.hand_over("ann", "main", lines)).items) == 2
+    assert (await ben.item(issue))["status"] == "RESOLVED"
+    assert (await ben.do("constraint"))["proposals"] == []

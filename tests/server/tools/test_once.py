@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from typing import Any
 
 import boards
 import pytest
+from blackboard_mcp.protocols.asking import MAX_ANSWER
 from blackboard_mcp.server.settings.server import TOOL_SETS
 
 mode, both = boards.mode, boards.both
@@ -370,3 +372,55 @@ async def test_nothing_found_to_restore_is_an_answer_that_is_kept(at: Any) -> No
     assert (await call(ada, "query_archive", query, "k")).structured_content["items"] == []
     assert (await ada.item("F-1"))["zone"] == "archive"
     assert (await call(ada, "query_archive", query, "k2")).structured_content["items"][0]["id"] == "F-1"
+
+
+async def test_a_part_of_an_answer_is_not_added_twice_nor_refused_for_its_length(at: Any) -> None:
+    ada, bob = await at.join("ada", "bob")
+    asked = (await ada.do("request", text="why", to="bob", seconds=0))["request"]["id"]
+    part = {"id": asked, "text": "b" * int(MAX_ANSWER * 0.6), "partial": True}
+    first = await call(bob, "respond", part, "part 1")
+    again = await call(bob, "respond", part, "part 1")
+    assert not again.is_error, boards.text_of(again)
+    assert told(again) == told(first)
+
+
+async def test_a_call_about_a_rule_is_answered_again_whatever_became_of_the_rule(at: Any) -> None:
+    ada, bob = await at.join("ada", "bob")
+    rule = (await ada.do("constraint", text="Cite sources."))["written"][0]
+    change = {"id": rule, "text": "Cite all sources."}
+    await call(ada, "constraint", change, "change")
+    await bob.do("constraint", id=rule, text="Cite some sources.", strength="suggest")
+    for _ in range(2):
+        before = await at.seq()
+        again = await call(ada, "constraint", change, "change")
+        assert not again.is_error, boards.text_of(again)
+        assert again.structured_content["written"] == [rule]
+        assert await at.seq() == before
+        if (await ada.item(rule))["status"] == "ACTIVE":
+            await bob.do("constraint", id=rule, retire="no more")
+
+
+async def test_a_pass_that_found_nothing_open_does_not_end_a_later_failure_when_repeated(at: Any) -> None:
+    ada, bob = await at.join("ada", "bob")
+    passed = {"check": "tests", "subject": "s", "ok": True}
+    await call(ada, "report_result", passed, "passed")
+    issue = (await bob.do("report_result", check="tests", subject="s", ok=False, text="2 failed"))["item"]
+    again = await call(ada, "report_result", passed, "passed")
+    assert not again.is_error, boards.text_of(again)
+    assert (await bob.item(issue))["status"] == "ACTIVE"
+    await ada.do("report_result", **passed)
+    assert (await bob.item(issue))["status"] == "RESOLVED"
+
+
+async def test_work_that_came_while_a_keyed_call_waited_comes_again_with_its_key(at: Any) -> None:
+    ada, bob = await at.join("ada", "bob")
+    await ada.post("begin")
+    await bob.do("consume", group="crew", filter={"type": "PLAN"}, limit=0)
+    wanted = {"group": "crew", "seconds": 30}
+    waiting = asyncio.create_task(call(bob, "consume", wanted, "next"))
+    await asyncio.sleep(0.2)
+    await ada.post("to do", "PLAN")
+    first = await waiting
+    assert len(first.structured_content["deliveries"]) == 1
+    again = await call(bob, "consume", {**wanted}, "next")
+    assert told(again) == told(first)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import boards
 import commands
 import pytest
+from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
+from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.answers.events import plainly
 from blackboard_mcp.server.usecases.episodes import Episodes
+from blackboard_mcp.server.usecases.retention import Keeper
+from blackboard_mcp.server.usecases.stewardship import Stewardship
 from mcp.shared.exceptions import MCPError
 
 board, mode, LEGACY, MODERN = boards.board, boards.mode, boards.LEGACY, boards.MODERN
@@ -258,6 +263,52 @@ async def test_what_came_to_an_end_is_told_once_in_the_order_of_the_log_and_wake
     assert {item["author"] for item in told} == {"system"}
     assert before == {agent: (await agent.do("wait", seconds=0))["events"] for agent in (ada, cleo)}
     assert "unseen" not in (await cleo.say("read")).rsplit("\n", 1)[-1]
+
+
+async def cancelled(agent: Any, *titles: str) -> None:
+    """Brings tasks to an end."""
+    for title in titles:
+        task = (await agent.do("plan", items=[{"title": title}]))["items"][0]["id"]
+        await agent.do("plan", cancel=[task], why=f"no {title}")
+
+
+async def test_an_episode_that_was_forgotten_is_not_told_again(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "plan", "admin")) as board:
+        ada = await board.join("ada")
+        await ada.post("begin")
+        await ada.do("board", settings={"panels": ["episodic", "free"]})
+        await cancelled(ada, "one", "two", "three")
+        blackboard = board.opened.blackboard
+        await Episodes(blackboard, plainly).sweep()
+        told = (await ada.do("query", tags=["panel:episodic"], zone="all"))["items"]
+        assert len(told) == 3
+        # The first is cited, so it stays when the others are forgotten.
+        await ada.post("see there", importance=5, edges={"derived_from": [told[-1]["id"]]})
+        chosen = {"tag": "panel:episodic"}
+        await Stewardship(blackboard).prune("ada", "main", dry_run=False, chosen=chosen)
+        board.clock.advance(40 * 86_400)
+        month = Retention({ItemType.LOG: timedelta(days=30)}, "op", "law")
+        assert len(await Keeper(board.opened.store, month, "test").round("main")) == 2
+        await board.opened.store.sweep_once()
+        await cancelled(ada, "four")
+        await Episodes(blackboard, plainly).sweep()
+        told = (await ada.do("query", tags=["panel:episodic"], zone="all"))["items"]
+        assert [item["text"].split(": ")[1] for item in told] == ["four (no four)", "one (no one)"]
+
+
+async def test_a_rule_of_one_board_keeps_no_episodes_of_another(tmp_path: Path) -> None:
+    sets = ("core", "plan", "admin")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ada = await board.join("ada")
+        for name in ("a", "main"):
+            await ada.do("post", text="begin", board=name)
+            await ada.do("board", settings={"panels": ["episodic", "free"]}, board=name)
+            task = (await ada.do("plan", items=[{"title": "job"}], board=name))["items"][0]["id"]
+            await ada.do("plan", cancel=[task], why="no", board=name)
+        short = [{"name": "short", "types": ["LOG"], "max_bytes": 3}]
+        await ada.do("board", settings={"validation": short}, board="a")
+        await Episodes(board.opened.blackboard, plainly).sweep()
+        assert len((await ada.do("query", tags=["panel:episodic"], zone="all"))["items"]) == 1
 
 
 @pytest.fixture

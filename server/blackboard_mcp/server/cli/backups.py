@@ -77,14 +77,13 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
     again = count(2)
     while aside.exists():  # an earlier restore within the same second made it
         aside = first.with_name(f"{first.name}-{next(again)}")
-    there = _tokens_there(settings)
     kept = put_back(
         file,
         settings.database,
         aside,
         application_id=APPLICATION_ID,
         newest=len(migrations()),
-        finish=lambda copy: asyncio.run(_finish(copy, there)),
+        finish=lambda copy: asyncio.run(_finish(copy, settings)),
     )
     # The index is of the former boards; the next server builds one of the restored boards.
     shutil.rmtree(settings.index, ignore_errors=True)
@@ -93,19 +92,15 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
         click.echo(f"what was there is in {aside}")
 
 
-def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
+async def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
     """Returns the tokens of the folder; prints a note and returns none if its database cannot be read."""
-
-    async def read() -> Sequence[AccessToken]:
-        async with compose.credentials(settings) as store:
-            return await store.tokens()
-
     from .. import compose
 
     if not settings.database.exists():
         return ()
     try:
-        return asyncio.run(read())
+        async with compose.credentials(settings) as store:
+            return await store.tokens()
     except (StoreDamaged, StoreTooNew) as error:
         click.echo(
             f"note: which access tokens {settings.folder} has cannot be read ({error.message}) Those of the backup are "
@@ -115,13 +110,14 @@ def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
         return ()
 
 
-async def _finish(copy: Path, tokens: Sequence[AccessToken]) -> None:
+async def _finish(copy: Path, settings: Settings) -> None:
     """Keeps the folder's tokens in the restored copy, and marks its boards as copies.
 
     A marked board goes on with numbers that the replaced one has not used.
     """
     from blackboard_mcp.storage.store import SqlBoardStore
 
+    tokens = await _tokens_there(settings)
     store = await SqlBoardStore.open(copy)
     try:
         await store.mark_copies()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -150,27 +151,58 @@ def compact(config: Path | None, data: Path | None) -> None:
     """Write the boards' file anew without its gaps. Stop every server on the folder first.
 
     That takes twice the room of the file for a while. A file that an older version made gives room back by itself
-    afterwards, as new ones do. Where anything was forgotten, the next server builds the search index anew, and then no
-    file of the folder holds what was.
+    afterwards, as new ones do. What killed commands left in the folder is removed. Where anything was forgotten, the
+    next server builds the search index anew, and repositories that have the board's history; then no file of the
+    folder holds what was.
     """
     from blackboard_mcp.storage.sqlite import compacting
+
+    from ..doctor.folder import left_over
 
     settings = settings_of(config, data=data)
     check_built_in(settings, "compact")
     forgotten = asyncio.run(_anything_forgotten(settings))
     before, after = compacting.compact(settings.database)
+    for left in left_over(settings, 0):
+        _remove(left)
     if forgotten:
-        # The index's files keep deleted texts for a while, so remove them. The next server builds the index anew.
-        try:
-            shutil.rmtree(settings.index)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise click.ClickException(
-                f"{settings.index} may still hold what was forgotten, for it cannot be removed: {error.strerror}. "
-                "Remove it by hand; the next server builds it anew"
-            ) from error
+        # The index's files keep deleted texts for a while. The next server builds it, and the repositories, anew.
+        for kept in (settings.index, *_with_history(settings.repositories)):
+            _remove(kept)
     click.echo(f"{settings.database.name}: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now")
+
+
+def _remove(kept: Path) -> None:
+    """Removes a file or folder that may hold what was forgotten.
+
+    Raises:
+        ClickException: it cannot be removed.
+    """
+    try:
+        if kept.is_dir():
+            shutil.rmtree(kept)
+        else:
+            kept.unlink(missing_ok=True)
+    except OSError as error:
+        raise click.ClickException(
+            f"{kept} may still hold what was forgotten, for it cannot be removed: {error.strerror}. Remove it by hand; "
+            "what the server needs of it, it builds anew"
+        ) from error
+
+
+def _with_history(repositories: Path) -> list[Path]:
+    """Returns the repositories that have the history of a board, or that cannot be read."""
+    from blackboard_mcp.storage.workspace.repository import Repository
+
+    found = list(repositories.glob("*.damaged"))
+    for folder in repositories.glob("*.git"):
+        try:
+            with closing(Repository(folder)) as repository:
+                if repository.has_history:
+                    found.append(folder)
+        except Exception:  # it is damaged
+            found.append(folder)
+    return found
 
 
 async def _anything_forgotten(settings: Settings) -> bool:

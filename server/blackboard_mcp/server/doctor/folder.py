@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from blackboard_mcp.storage.history.transfer import LEFT_AFTER_SECONDS, STAGING
 from blackboard_mcp.storage.sqlite import free_space, log_file, place, wakeup
@@ -38,8 +39,14 @@ def look(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def left_over(settings: Settings) -> list[Path]:
-    """Returns the files and folders left by processes that have ended; they can be removed."""
+_RESTORING: Final = tuple(f".restoring{end}" for end in ("", "-journal", "-wal", "-shm"))
+
+
+def left_over(settings: Settings, seconds: float = LEFT_AFTER_SECONDS) -> list[Path]:
+    """Returns the files and folders left by processes that have ended; they can be removed.
+
+    What nobody wrote for `seconds` counts as left. Use 0 only if no process has the folder open.
+    """
     folder, database = settings.folder, settings.database
     _, left = wakeup.processes_at(database)
     now = time.time()
@@ -49,10 +56,10 @@ def left_over(settings: Settings) -> list[Path]:
         return left
     for path in names:
         ours = path.name.startswith(STAGING) or (
-            path.name.startswith(database.name) and path.name.endswith((place.PROBE, ".restoring"))
+            path.name.startswith(database.name) and path.name.endswith((place.PROBE, *_RESTORING))
         )
         try:
-            if ours and now - path.stat().st_mtime > LEFT_AFTER_SECONDS:
+            if ours and now - path.stat().st_mtime >= seconds:
                 left.append(path)
         except OSError:
             continue

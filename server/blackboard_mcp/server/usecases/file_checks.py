@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -71,21 +71,26 @@ class FileChecks:
         self._results = Results(board)
         self._heads: dict[str, int] = {}
 
-    async def run(self) -> None:
-        """Looks at what was written and not looked at, as by a server that was killed, until cancelled."""
+    async def run(self, moved: Callable[[str], None] = lambda board: None) -> None:
+        """Looks at what was written and not looked at, as by a server that was killed, until cancelled.
+
+        `moved` is called with each board that has new revisions, also of other servers.
+        """
         while True:
             seen = self._board.store.changes()
             try:
                 for board in await self._board.store.boards_with_artifacts():
-                    await self.catch_up(board)
+                    if await self.catch_up(board):
+                        moved(board)
             except BlackboardError as error:
                 logger.warning("looks at files wait: %s", error)
             await asyncio.sleep(LOOK_SECONDS)
             await self._board.store.wait_for_change(seen, _IDLE_SECONDS)
 
-    async def catch_up(self, board: str) -> None:
-        """Looks at the files of a board that were written since the last call, and at the rules.
+    async def catch_up(self, board: str) -> bool:
+        """Looks at the files of a board that were written since the last call, if any, and at the rules.
 
+        Returns whether any were.
         The first call looks at the last writes, and at the hot issues that are open. Those on the syntax of a kind
         that is not looked for any more are resolved.
         """
@@ -93,7 +98,7 @@ class FileChecks:
         head = newest[0].number if newest else 0
         seen = self._heads.get(board)
         if seen == head:
-            return
+            return False
         paths = await self._written(board, head - _BACK if seen is None or seen > head else seen)
         if seen is None:
             paths |= await self._at_fault(board)
@@ -104,6 +109,7 @@ class FileChecks:
                 await self._results.note(board, SYNTAX, path, "")
         await self.held(board)
         self._heads[board] = head
+        return True
 
     async def _written(self, board: str, after: int) -> set[str]:
         """Returns the paths of the revisions after a number, those whose syntax is looked for."""

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from blackboard_mcp.protocols.errors import StoreBusy, StoreDamaged, StoreError
 from blackboard_mcp.storage.sqlite import driver, migrate, place
@@ -27,21 +28,22 @@ def restore(
     """Copies the database `source` to `target`, after a full check; returns whether `target` existed.
 
     The former `target` is then at `aside`. `finish` is called with the copy's path before it takes its place; it must
-    close the copy.
+    close the copy. What it takes over from the tokens of `target` must stay as it is until then.
 
     Raises:
         StoreDamaged: `source` is not our database, or is damaged.
         StoreTooNew: a newer version of the product wrote it.
-        StoreBusy: a process has `target` open. Nothing was changed.
+        StoreBusy: a process has `target` open, or changed its tokens meanwhile. Nothing was changed.
         StoreError: it cannot be read or written.
     """
     staged = target.with_name(f"{target.name}.{secrets.token_hex(4)}.restoring")
     try:
         place.prepare(staged)
+        tokens = _tokens_of(target)
         _copy(source, staged, application_id, newest)
         if finish is not None:
             finish(staged)
-        return _swap(staged, target, aside)
+        return _swap(staged, target, aside, tokens)
     except driver.errors() as error:
         raise driver.translate(error, f"restore {source}") from error
     except OSError as error:
@@ -84,8 +86,32 @@ def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
         os.close(handle)
 
 
-def _swap(staged: Path, target: Path, aside: Path) -> bool:
-    """Moves the former target aside and the copy into its place; returns whether there was a target."""
+def _tokens_of(target: Path) -> list[tuple[Any, ...]] | None:
+    """Returns the ids of the tokens of a database and when they were revoked; `None` if they cannot be read."""
+    if not target.exists():
+        return None
+    raw = driver.connect(str(target))
+    try:
+        return _tokens(raw)
+    finally:
+        raw.close()
+
+
+def _tokens(raw: driver.Raw) -> list[tuple[Any, ...]] | None:
+    try:
+        return raw.execute("SELECT id, revoked_at FROM token ORDER BY id").fetchall()
+    except driver.errors() as error:
+        if driver.is_busy(error):
+            raise
+        return None  # it is damaged, or from before there were tokens
+
+
+def _swap(staged: Path, target: Path, aside: Path, tokens: list[tuple[Any, ...]] | None) -> bool:
+    """Moves the former target aside and the copy into its place; returns whether there was a target.
+
+    Raises:
+        StoreBusy: it has other tokens than `tokens`.
+    """
     there = target.exists()
     if not there:
         # SQLite would apply the log of a deleted file to the new one.
@@ -99,6 +125,10 @@ def _swap(staged: Path, target: Path, aside: Path) -> bool:
     raw = driver.connect(str(target))
     try:
         _have_alone(raw, target)
+        if _tokens(raw) != tokens:
+            raise StoreBusy(
+                f"A token of {target.parent} was made or revoked meanwhile. Nothing was changed; restore again."
+            )
         os.link(target, aside)
         os.replace(staged, target)
         _sync_folder(target.parent)

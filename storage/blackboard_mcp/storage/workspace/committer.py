@@ -34,6 +34,8 @@ _ATTEMPTS: Final = 100
 _STALE: Final = 2.0
 """Seconds after which a lock counts as left behind by a process that was killed; a write under it takes far less."""
 _PAUSE: Final = 0.05
+_AGAIN: Final = 30.0
+"""Seconds until a repository that could not be written is tried again."""
 _LAST: Final = 1 << 62
 
 
@@ -69,9 +71,8 @@ class Committer:
                 try:
                     await self.update(board)
                 except (OSError, BlackboardError):
-                    logger.exception(
-                        "the repository of board '%s' is behind; the next write tries again", board
-                    )
+                    logger.exception("the repository of board '%s' is behind and is tried again", board)
+                    asyncio.get_running_loop().call_later(_AGAIN, self.poke, board)
 
     async def update(self, board: str, history: Callable[[], AsyncIterator[bytes]] | None = None) -> str:
         """Brings a board's repository up to date, with the history of the board if given; returns its last commit.

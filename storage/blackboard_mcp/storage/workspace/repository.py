@@ -23,6 +23,7 @@ from dulwich.repo import Repo
 TOP: Final = "artifacts"
 """The folder of the repository with the files of the board."""
 HISTORY: Final = "history.jsonl"
+_HISTORY_WRITTEN: Final = b"Write the history of the board\n"
 _BRANCH: Final = Ref(b"refs/heads/main")
 _SERVER: Final = b"blackboard <blackboard@blackboard.invalid>"
 _REVISION: Final = b"Revision: "
@@ -127,7 +128,13 @@ class Repository:
         root.add(name, _FILE, blob.id)
         self._repo.object_store.add_object(root)
         at = self._commit(was).commit_time if was is not None else 0
-        self._move(was, self._write_commit(root, was, _SERVER, at, b"Write the history of the board\n"))
+        self._move(was, self._write_commit(root, was, _SERVER, at, _HISTORY_WRITTEN))
+
+    @property
+    def has_history(self) -> bool:
+        """Tells whether the history of the board was ever written beside its files."""
+        walker = self._repo.get_walker() if self._head() is not None else ()
+        return any(entry.commit.message == _HISTORY_WRITTEN for entry in walker)
 
     def pack(self) -> None:
         """Puts many objects of their own into one pack."""
