@@ -431,3 +431,17 @@ async def test_a_group_says_that_it_was_made_with_which_filter_and_from_where_an
     assert (await ben.say("consume", group="crew", limit=0)).startswith("50+ left to hand out, 1 in flight")
     other = await ben.do("consume", group="other", filter=JOBS, seconds=0)
     assert other["made_after"] == await board.seq() - 1
+
+
+async def test_what_a_call_settled_counts_though_its_group_ends_while_it_waits(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.post("start")
+    await ann.do("consume", group="crew", filter={"type": "PLAN"}, limit=0)
+    await ann.post("do it", "PLAN")
+    (event,) = (await ben.do("consume", group="crew"))["deliveries"]
+    waiting = asyncio.create_task(ben.fail("consume", group="crew", ack=[event["handle"]], seconds=30))
+    while (await ann.do("consume"))["groups"][0]["in_flight"]:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    await ann.do("consume", group="crew", op="end")
+    assert "What this call settled counts" in (told := (await waiting)["message"])
+    assert "Nothing was changed" not in told

@@ -196,7 +196,7 @@ class Consumers:
         tails = self._board.following.tails
         seen = self._store.changes()
         taken = await self._consume(name, agent, group, turn, once)
-        made_after = taken.made_after
+        made_after, settled = taken.made_after, turn.settles
         turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         waited = None if once is None else _waited(once)
         if waited is not None and await self._store.recall(name, agent, waited) is not None:
@@ -204,10 +204,18 @@ class Consumers:
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             async with self._gate(name, group):
                 # Many callers may wait here: only one at a time checks for work and takes it.
-                outlook = await self._outlook(name, group)
-                if outlook.ready:
-                    taken = await self._consume(name, agent, group, turn, waited)
-                    continue
+                try:
+                    outlook = await self._outlook(name, group)
+                    if outlook.ready:
+                        taken = await self._consume(name, agent, group, turn, waited)
+                        continue
+                except BlackboardError as error:
+                    if settled:
+                        error.message = error.message.replace(
+                            "Nothing was changed", "What this call settled counts"
+                        )
+                        error.args = (error.message,)
+                    raise
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for work")
