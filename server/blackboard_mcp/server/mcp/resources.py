@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
@@ -56,16 +56,18 @@ class _Served:
     mime_type: str
     needs: Needs
 
-    @cached_property
-    def literal_length(self) -> int:
-        """The number of fixed characters in the template; the template with the most fits a URI best."""
-        return len(self.uri) if self.template is None else len(self.template.expand({}))
-
 
 @cache
 def _parsed(uri: str) -> UriTemplate | None:
     """Returns a template of this program's, parsed once for all servers of the process; `None` for a plain URI."""
     return UriTemplate.parse(uri) if UriTemplate.is_template(uri) else None
+
+
+@cache
+def _fixed(uri: str) -> int:
+    """Returns the number of fixed characters in a template; the template with the most fits a URI best."""
+    template = _parsed(uri)
+    return len(uri) if template is None else len(template.expand({}))
 
 
 class ServedResources:
@@ -107,7 +109,7 @@ class ServedResources:
         if template is None:
             self._static[uri_template] = served
         else:
-            bisect.insort(self._templates, served, key=lambda entry: -entry.literal_length)
+            bisect.insort(self._templates, served, key=lambda entry: -_fixed(entry.uri))
 
     @property
     def published(self) -> list[Resource]:
