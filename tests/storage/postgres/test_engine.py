@@ -284,6 +284,35 @@ async def test_calls_that_shared_a_commit_nobody_can_tell_of_are_not_made_again(
         assert len(await at.query()) in (1, 5)
 
 
+@pytest.mark.parametrize("pooled", ["", "&statement_cache_size=0"])
+async def test_a_server_that_stalls_in_a_write_is_overtaken_and_makes_it_once_when_it_wakes(
+    address: str, monkeypatch: pytest.MonkeyPatch, pooled: str
+) -> None:
+    monkeypatch.setattr(engine, "_STALLED", 0.5)
+    stalled, other = await open_postgres_store(address + pooled), await open_postgres_store(address)
+    try:
+        await stalled.ensure_board("main", "alice", CONFIG)
+        session = cast(PostgresEngine, stalled.engine)._writer
+        given, reached, woken = session.execute, asyncio.Event(), asyncio.Event()
+
+        async def execute(script: str) -> None:
+            if script == "COMMIT" and not reached.is_set():
+                reached.set()
+                await woken.wait()
+            await given(script)
+
+        monkeypatch.setattr(session, "execute", execute)
+        posting = asyncio.create_task(Table(stalled).post("alice", "slow", "FACT"))
+        await reached.wait()
+        assert (await Table(other).post("bob", "fast", "FACT")).number == 1
+        woken.set()
+        assert (await posting).number == 2
+        assert await Table(other).query() == [2, 1]
+    finally:
+        await stalled.close()
+        await other.close()
+
+
 async def test_a_store_says_that_its_database_is_away_and_that_it_is_back(address: str) -> None:
     async with behind(address) as (store, between):
         assert store.health is None

@@ -39,6 +39,8 @@ _MEMBERS: Final = 64
 """The most operations in one transaction."""
 _SPAN: Final = 0.05
 """The seconds after which a transaction takes no more operations, since other machines wait for the lock."""
+_STALLED: Final = 10.0
+"""The seconds after which the database ends a transaction whose server stalls in it. Others wait longer for its lock."""
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """The seconds between attempts to connect; the last one repeats."""
 _HURRIED: Final = 0.05
@@ -110,12 +112,14 @@ class PostgresEngine:
         name = f"blackboard-mcp {os.getpid()}"
         self._reader = reader
         self._own = {"blackboard.reader": reader}
+        self._ended = self._own | {"idle_in_transaction_session_timeout": str(round(_STALLED * 1000))}
+        """The settings of connections whose transactions the database ends when they stall."""
         settings = {
             "lock_timeout": str(round(deadline * 1000)),
             "synchronous_commit": "on" if synchronous else "off",
         }
-        self._writer = Session(address, name, self._own | settings)
-        self._readers = [Session(address, name, self._own) for _ in range(readers)]
+        self._writer = Session(address, name, self._ended | settings)
+        self._readers = [Session(address, name, self._ended) for _ in range(readers)]
         self._idle: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for session in self._readers:
             self._idle.put_nowait(session)
@@ -286,7 +290,7 @@ class PostgresEngine:
             Exception: whatever the operation raised; nothing was changed.
         """
         self._check_open()
-        session = Session(self._address, f"blackboard-mcp {os.getpid()} import", self._own)
+        session = Session(self._address, f"blackboard-mcp {os.getpid()} import", self._ended)
         session.dialect = self._writer.dialect
         try:
             await self._patiently(session.open)

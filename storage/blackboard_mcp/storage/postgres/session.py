@@ -36,8 +36,8 @@ _KNOWN: Final = 2_000
 """The most statements of which something is remembered."""
 _SURE: Final = 2
 """A statement that had no rows so many times in a row is guessed to have none."""
-_NOT_NOW: Final = frozenset({"57P01", "57P02", "57P03", "25006", "53300"})
-"""States of a server that stops, starts, is a standby, or has no room for a connection."""
+_NOT_NOW: Final = frozenset({"57P01", "57P02", "57P03", "25006", "25P03", "53300"})
+"""States of a server that stops, starts, is a standby, has no room for a connection, or ended one that stalled."""
 _LATER: Final = frozenset({"55P03", "40001", "40P01", "57014"})
 """States of what may work when tried again: locks and cancelled statements."""
 _FULL: Final = frozenset({"53100", "53200"})
@@ -49,6 +49,11 @@ _PLANNING: Final = {
 }
 """Planning a statement takes longer than running it, and the values change no plan here. Statements are written for
 indexes and loops, as SQLite runs them; a plan from when a table was small would go through all of it for long."""
+_WATCHED: Final = {
+    **{"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"},
+    "tcp_user_timeout": "15000",
+}
+"""The database looks whether a silent client is still there: it never hears that a machine lost its power."""
 _ESCAPE: Final = "\x1a"
 _CONVERTED: Final = frozenset({bool, Decimal})
 _PLACE: Final = """
@@ -120,7 +125,7 @@ class Session:
             return
         self._forget()
         path = f"{self._address.schema}, pg_catalog"
-        settings = {} if self._address.pooled else {"search_path": path, **self._settings}
+        settings = {} if self._address.pooled else {"search_path": path, **_WATCHED, **self._settings}
         try:
             self._raw = await asyncpg.connect(
                 self._address.dsn,
