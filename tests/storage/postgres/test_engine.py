@@ -23,7 +23,7 @@ from blackboard_mcp.protocols.errors import (
     StoreTooNew,
 )
 from blackboard_mcp.storage.operations.ledger.rows import sql
-from blackboard_mcp.storage.postgres import engine
+from blackboard_mcp.storage.postgres import engine, migrating, session
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.session import Session
@@ -463,6 +463,81 @@ async def test_tables_that_another_process_is_making_are_not_taken_for_those_of_
         await making.close()
     store = await opening
     await store.close()
+
+
+@asynccontextmanager
+async def older(schema: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqlBoardStore]:
+    """Yields a store of an older version, which has made its schema and keeps to it; another comes to the newest."""
+    known = migrating.scripts()
+    with monkeypatch.context() as then:
+        then.setattr(migrating, "scripts", lambda: {n: text for n, text in known.items() if n <= 52})
+        then.setattr(migrating, "_DIALECTS", {})
+        store = await open_postgres_store(f"{postgres_server.server().address}?schema={schema}")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def waiting_for_a_lock() -> None:
+    server = postgres_server.server()
+    async with asyncio.timeout(PATIENCE):
+        while (  # noqa: ASYNC110 - the database sets no event
+            await asyncio.to_thread(server.sql, "SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_migration_takes_the_lock_of_all_writers_first_and_they_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = postgres_server.server()
+    async with older("upgraded", monkeypatch) as old:
+        await Table(old).post("alice", "before", "FACT")
+        writing = await asyncpg.connect(server.address)
+        try:
+            # As a post of the old server: the row of all writers first, its tables afterwards.
+            await writing.execute("BEGIN; UPDATE upgraded.installation SET pulse = pulse + 1")
+            opening = asyncio.create_task(open_postgres_store(f"{server.address}?schema=upgraded"))
+            await waiting_for_a_lock()
+            await writing.execute("SET LOCAL lock_timeout = '1s'")
+            await writing.execute(
+                "LOCK TABLE upgraded.finding, upgraded.item, upgraded.task IN ROW EXCLUSIVE MODE"
+            )
+            await writing.execute("COMMIT")
+            new = await opening
+        finally:
+            await writing.close()
+        try:
+            await Table(new).post("alice", "after", "FACT")
+            with pytest.raises(StoreTooNew):
+                await Table(old).post("alice", "by the old one", "FACT")
+        finally:
+            await new.close()
+
+
+async def test_a_migration_waits_for_a_dump_and_says_so_if_it_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(migrating, "_SECONDS", 1)
+    monkeypatch.setattr(migrating, "_PAUSE", 0.1)
+    monkeypatch.setattr(session, "ASKED_SECONDS", 0.9)
+    server = postgres_server.server()
+    async with older("dumped", monkeypatch) as old:
+        await Table(old).post("alice", "before", "FACT")
+        dump = await asyncpg.connect(server.address)
+        try:
+            await dump.execute("BEGIN; SELECT count(*) FROM dumped.index_reader")
+            with monkeypatch.context() as soon:
+                soon.setattr(migrating, "_TRIES", 2)
+                with pytest.raises(StoreBusy, match=r"such as a dump.*Nothing was changed"):
+                    await open_postgres_store(f"{server.address}?schema=dumped")
+            monkeypatch.setattr(migrating, "_TRIES", 1_000)
+            opening = asyncio.create_task(open_postgres_store(f"{server.address}?schema=dumped"))
+            await waiting_for_a_lock()
+        finally:
+            await dump.close()
+        await (await opening).close()
 
 
 async def test_a_new_schema_is_counted_after_its_first_commits() -> None:

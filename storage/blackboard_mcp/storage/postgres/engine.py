@@ -40,7 +40,7 @@ _MEMBERS: Final = 64
 _SPAN: Final = 0.05
 """The seconds after which a transaction takes no more operations, since other machines wait for the lock."""
 _STALLED: Final = 10.0
-"""The seconds after which the database ends a transaction whose server stalls in it. Others wait longer for its lock."""
+"""The seconds after which the database ends a transaction whose server stalls in it; others wait longer for a lock."""
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """The seconds between attempts to connect; the last one repeats."""
 _HURRIED: Final = 0.05
@@ -322,7 +322,10 @@ class PostgresEngine:
 
     async def _prepare(self) -> Any:
         await self._writer.open()
-        return await migrating.migrate(self._writer, self._address)
+        try:
+            return await migrating.migrate(self._writer, self._address)
+        except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise translated(error, f"migrate the schema {self._address.schema}") from error
 
     async def _patiently(self, attempt: Callable[[], Any]) -> Any:
         """Calls `attempt` again while the server is away, until the deadline."""

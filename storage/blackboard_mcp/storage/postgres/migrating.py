@@ -6,23 +6,31 @@ here makes the whole of schema 49. An advisory lock lets one process migrate at 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Final
 
-from blackboard_mcp.protocols.errors import StoreDamaged, StoreError, StoreTooNew
+import asyncpg
+from blackboard_mcp.protocols.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew
 from blackboard_mcp.storage.operation import Operation
 
 from .address import Address
 from .dialect import Dialect, Tables
-from .session import Session
+from .session import LATER, LONG, Session
 
 FIRST: Final = 49
 """The version that the first script makes."""
 FILLS: Final[Mapping[int, Operation[object]]] = {}
 """Operations that complete the data of an older schema, by the number of their script."""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('blackboard-mcp ' || $1::text, 0))"
+_UNHURRIED: Final = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '{seconds:d}s'"
+_SECONDS: Final = 10
+"""The most seconds that a migration waits for a table. Servers that still run wait as long, and then go on."""
+_TRIES: Final = 6
+_PAUSE: Final = 1.0
+"""The seconds between tries."""
 _VERSION: Final = "SELECT to_regclass($1::text || '.installation') IS NOT NULL"
 _TABLES: Final = "SELECT count(*) FROM pg_tables WHERE schemaname = $1::text"
 _COLUMNS: Final = """
@@ -61,8 +69,12 @@ def newest() -> int:
 
 def script(before: int, to: int, schema: str) -> Iterator[str]:
     """Yields the SQL that leads a schema from one version (0: nothing is there) to another, to be run as one."""
+    yield f"SELECT pg_advisory_xact_lock(hashtextextended('blackboard-mcp {schema}', 0));\n"
     yield f"SET LOCAL search_path = {schema}, pg_catalog;\n"
-    if before == 0:
+    if before > 0:
+        # As servers that still run do: whoever locked a table first would wait for them, and they for him.
+        yield "SELECT schema FROM installation FOR UPDATE;\n"
+    else:
         yield f"CREATE SCHEMA IF NOT EXISTS {schema};\n"
         yield (
             "CREATE TABLE installation (\n    one boolean PRIMARY KEY DEFAULT true CHECK (one),\n"
@@ -81,15 +93,38 @@ async def migrate(session: Session, address: Address) -> Dialect:
     """Brings the schema to the newest version, all in one transaction; returns how statements are translated for it.
 
     Raises:
+        StoreBusy: other transactions held its tables too long, again and again.
         StoreTooNew: a newer version of the product migrated it.
         StoreDamaged: the schema has tables of something else.
         StoreError: the user may not make the schema or its tables.
     """
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            return await _migrated(session, address)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate not in LATER:
+                raise
+            if tries == _TRIES:
+                raise StoreBusy(
+                    f"{address.shown}: the schema {address.schema} cannot be migrated while other transactions hold "
+                    "its tables, such as a dump or a session that was left open. Nothing was changed; end them or "
+                    "wait, then start again."
+                ) from error
+        await asyncio.sleep(_PAUSE)
+
+
+async def _migrated(session: Session, address: Address) -> Dialect:
+    """Tries once to migrate, and returns how statements are translated."""
     schema, to = address.schema, newest()
     await session.execute(session.begin())
     try:
         if (there := await _made(session, schema)) < to:
+            session.seconds = LONG
+            await session.execute(_UNHURRIED.format(seconds=0))
             await session.fetch(_LOCK, [schema])
+            await session.execute(_UNHURRIED.format(seconds=_SECONDS))
             # Judged under the lock only: before it, another process may make the tables between two statements.
             if (there := await version(session, schema)) < to:
                 await session.execute("".join(script(there, to, schema)))
@@ -112,6 +147,8 @@ async def migrate(session: Session, address: Address) -> Dialect:
                 "on the database, or have somebody run what `blackboard-mcp migrate --print` prints."
             ) from error
         raise
+    finally:
+        session.seconds = None
 
 
 def too_new(version: int, known: int) -> StoreTooNew:

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 ASKED_SECONDS: Final = 60.0
 """The most seconds that one statement may take."""
+LONG: Final = 3_600.0
+"""The most seconds of a statement that works on whole tables."""
 _CONNECTING: Final = 10.0
 _PREPARED: Final = 1_000
 _WAITING: Final = 64
@@ -38,7 +40,7 @@ _SURE: Final = 2
 """A statement that had no rows so many times in a row is guessed to have none."""
 _NOT_NOW: Final = frozenset({"57P01", "57P02", "57P03", "25006", "25P03", "53300"})
 """States of a server that stops, starts, is a standby, has no room for a connection, or ended one that stalled."""
-_LATER: Final = frozenset({"55P03", "40001", "40P01", "57014"})
+LATER: Final = frozenset({"55P03", "40001", "40P01", "57014"})
 """States of what may work when tried again: locks and cancelled statements."""
 _FULL: Final = frozenset({"53100", "53200"})
 
@@ -107,6 +109,8 @@ class Session:
         """Whether what failed since this was last set to false may be the fault of a guess or of another operation."""
         self.dialect: Dialect | None = None
         """How statements are translated; an engine sets it when it knows the schema."""
+        self.seconds: float | None = None
+        """The most seconds that one statement may take, if it is not `ASKED_SECONDS`."""
         self.place = ""
         """What tells these data from a copy of them: the cluster, its timeline, the database and its tables."""
 
@@ -168,14 +172,14 @@ class Session:
     async def execute(self, script: str) -> None:
         """Runs statements without values."""
         with self._telling():
-            await self._connection().execute(script)
+            await self._connection().execute(script, timeout=self.seconds)
 
     async def fetch(self, statement: str, values: Sequence[Any] = ()) -> tuple[Rows, bool]:
         """Runs a statement of PostgreSQL's; returns its rows, and whether it changed any."""
         with self._telling():
             try:
                 prepared = await self._prepare(statement)
-                rows = await prepared.fetch(*map(_stored, values))
+                rows = await prepared.fetch(*map(_stored, values), timeout=self.seconds)
             except asyncpg.PostgresError as error:
                 self.wrote = True
                 logger.debug("%s: %s", error, statement)
@@ -362,7 +366,9 @@ class Session:
         """Adds many rows to a table."""
         with self._telling():
             records = [tuple(map(_stored, row)) for row in rows]
-            await self._connection().copy_records_to_table(table, columns=columns, records=records)
+            await self._connection().copy_records_to_table(
+                table, columns=columns, records=records, timeout=self.seconds
+            )
 
     async def roll_back(self) -> None:
         """Rolls back; a connection on which that fails is dropped."""
@@ -456,9 +462,9 @@ def translated(error: BaseException, doing: str) -> BaseException:
     """Returns the product's error for one of the driver's, and any other error as it is."""
     could_not = f"The store could not {doing}"
     if isinstance(error, TimeoutError):
-        return StoreBusy(f"{could_not} within {ASKED_SECONDS:g} seconds. Nothing was changed; try again.")
+        return StoreBusy(f"{could_not} in time. Nothing was changed; try again.")
     if isinstance(error, asyncpg.PostgresError):
-        if error.sqlstate in _LATER:
+        if error.sqlstate in LATER:
             return StoreBusy(f"{could_not}: others held it too long. Nothing was changed; try again.")
         if error.sqlstate in _FULL:
             return StoreFull(
