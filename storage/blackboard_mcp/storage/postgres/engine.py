@@ -28,7 +28,7 @@ from blackboard_mcp.storage.trouble import Trouble
 from ..operations.ledger.rows import sql
 from . import copying, migrating
 from .address import Address
-from .session import Lost, Session, translated, unreachable
+from .session import LONG, Lost, Session, translated, unreachable
 
 logger = logging.getLogger(__name__)
 
@@ -285,30 +285,39 @@ class PostgresEngine:
     async def write_from(self, source: Path, operation: Operation[T]) -> T:
         """Runs the operation in a transaction that can read the SQLite file `source` as `staged`; returns its result.
 
+        Rows are laid beside the schema before anybody else has to wait.
+
         Raises:
             StoreDamaged: `source` has another schema.
+            StoreBusy: nothing was changed.
+            StoreError: the connection broke during the commit and the server cannot tell what became of it.
             Exception: whatever the operation raised; nothing was changed.
         """
         self._check_open()
         session = Session(self._address, f"blackboard-mcp {os.getpid()} import", self._ended)
-        session.dialect = self._writer.dialect
+        session.dialect, session.seconds = self._writer.dialect, LONG
         try:
             await self._patiently(session.open)
             try:
                 await session.execute(session.begin())
-                await self._lock(session)
                 await copying.stage(session, source)
+                transaction, _ = await self._lock(session)
                 result = await session.run(operation)
-                await session.execute("COMMIT")
+                undone = await self._commit(session, transaction)
             except Lost as lost:
-                raise StoreBusy(
-                    "The database went away; look whether the board is there, then try again."
-                ) from lost
+                raise StoreBusy("The database went away. Nothing was changed; try again.") from lost
             except BaseException as error:
                 await session.roll_back()
                 raise translated(error, f"take over {source.name}") from error
         finally:
             await session.close()
+        if isinstance(undone, _Untold):
+            raise StoreError(
+                "The connection to the database broke during the commit, and nobody can tell whether it was made: look "
+                "whether the board is there, and try again if not."
+            ) from undone
+        if undone is not None:
+            raise undone
         self._committed()
         return result
 
