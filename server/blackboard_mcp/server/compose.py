@@ -179,6 +179,8 @@ async def _opened(
             shared=None if memory else _shared_index(settings, opened),
             index_process=index_process,
         )
+        if settings.on_postgres and not memory:
+            cast(Any, opened).engine.struck = archive.doubt
         endpoint = chat_endpoint(settings)
         writer = summary_writer(settings, store, tokenizers, endpoint)
         pruner = Pruner(

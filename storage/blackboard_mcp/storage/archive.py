@@ -191,6 +191,11 @@ class SearchableArchive:
         _, indexer = self._parts()
         return await indexer.rebuild(step)
 
+    def doubt(self) -> None:
+        """Has the index compared with the store anew before it answers again: it may have missed changes."""
+        if self._indexer is not None:
+            self._indexer.doubt()
+
     async def drain(self) -> bool:
         """Indexes everything that waits now; returns false if another process is indexing."""
         _, indexer = self._parts()

@@ -54,6 +54,17 @@ async def mended(archive: SearchableArchive, wanted: list[int]) -> None:
     assert found == wanted
 
 
+async def test_an_archive_that_is_doubted_is_compared_before_it_answers_again(
+    journal: Any, document: Make, tmp_path: Path
+) -> None:
+    journal.archive([document(1)])
+    async with opened(journal, tmp_path / "index") as archive:
+        await mended(archive, [1])
+        journal.archive([document(2)], outbox=False)  # as when nothing was noted for this index
+        archive.doubt()
+        await mended(archive, [1, 2])
+
+
 def destroy(folder: Path, how: str) -> None:
     if how == "deleted":
         shutil.rmtree(folder)

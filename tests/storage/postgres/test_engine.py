@@ -636,6 +636,40 @@ async def test_a_server_hears_the_others_whatever_it_tells_them_while_it_connect
             await other.close()
 
 
+async def test_a_server_whose_clock_is_a_month_ahead_strikes_no_index_off(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    readers = f"SELECT count(*) FROM {schema_of(address)}.index_reader"  # noqa: S608 - a name of ours
+    store = await open_postgres_store(address, folder=tmp_path / "one")
+    try:
+        right = time.time_ns
+        with monkeypatch.context() as wrong:
+            wrong.setattr(time, "time_ns", lambda: right() + 31 * 86_400_000_000_000)
+            await (await open_postgres_store(address, folder=tmp_path / "two")).close()
+        assert postgres_server.server().sql(readers) == "2"
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("pooled", ["", "&statement_cache_size=0"])
+async def test_a_server_whose_index_was_struck_off_notes_it_again_and_says_so(
+    address: str, pooled: str
+) -> None:
+    readers = f"{schema_of(address)}.index_reader"
+    store = await open_postgres_store(address + pooled)
+    struck = asyncio.Event()
+    cast(PostgresEngine, store.engine).struck = struck.set
+    try:
+        postgres_server.server().sql(f"DELETE FROM {readers}")  # noqa: S608 - a name of ours
+        async with asyncio.timeout(PATIENCE):
+            await struck.wait()
+        assert postgres_server.server().sql(f"SELECT id FROM {readers}") == "main"  # noqa: S608 - a name of ours
+    finally:
+        await store.close()
+
+
 @pytest.mark.parametrize(
     "check",
     [

@@ -101,6 +101,7 @@ class Indexer:
         self._complete_life: str | None = None
         self._checking: asyncio.Task[None] | None = None
         self._check_again = 0.0
+        self._doubts = 0
 
     @property
     def rebuilding(self) -> bool:
@@ -112,6 +113,14 @@ class Indexer:
         if not self._repaired:
             self._repair_due = True
             self._wake.set()
+
+    def doubt(self) -> None:
+        """Announces that changes were missed: index and store are compared anew. Never waits."""
+        self._doubts += 1
+        self._complete_life = None
+        self._checking = None
+        self._repaired = False
+        self.wake()
 
     @property
     def complete_life(self) -> str | None:
@@ -142,12 +151,12 @@ class Indexer:
         return self._complete_life is not None
 
     async def _check(self) -> None:
-        started = time.monotonic()
+        started, doubts = time.monotonic(), self._doubts
         for _ in range(_CHECK_ATTEMPTS):
             life = await self._index.life()
             if await self._equal_sums():
                 if await self._index.life() == life:
-                    self._complete_life = life
+                    self._found(life, doubts)
                     return
                 continue
             # Read the store first: later changes of it have outbox rows.
@@ -156,13 +165,18 @@ class Indexer:
             if any(there.get(key, -1) < seq for key, seq in wanted.items()):
                 break
             if await self._index.life() == life:
-                self._complete_life = life
+                self._found(life, doubts)
                 return
         # Do not compare again at once: another process may be filling the index.
         now = time.monotonic()
         self._check_again = now + _CHECK_SHARE * (now - started)
         self._repaired = False
         self.wake()
+
+    def _found(self, life: str, doubts: int) -> None:
+        """Notes that the index is complete, unless that was doubted since the comparison began."""
+        if doubts == self._doubts:
+            self._complete_life = life
 
     async def _equal_sums(self) -> bool:
         """Tells whether store and index have equal sums; false also if one has none, or too many items wait."""

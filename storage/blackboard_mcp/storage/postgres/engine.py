@@ -49,22 +49,24 @@ _SURE: Final = 1.0
 _LOCK: Final = (
     "UPDATE installation SET pulse = pulse + 1 RETURNING schema, pg_current_xact_id()::text, pulse, place"
 )
+_NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _REGISTER: Final = (
-    "INSERT INTO index_reader(id, seen_at) VALUES (?1, ?2) "
+    f"INSERT INTO index_reader(id, seen_at) VALUES (?1, {_NOW}) "  # noqa: S608 - our own
     "ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
 )
 _STATE: Final = "SELECT state FROM index_reader WHERE id = ?1"
 _MOVE_STATE: Final = "UPDATE index_reader SET state = ?3 WHERE id = ?1 AND state = ?2 RETURNING id"
-_FORGET_ROWS: Final = (
-    "DELETE FROM outbox_row WHERE reader IN (SELECT id FROM index_reader WHERE seen_at < ?1)"
-)
-_FORGET: Final = "DELETE FROM index_reader WHERE seen_at < ?1"
-_MONTH: Final = 30 * 86_400_000_000
+_UNSEEN: Final = f"seen_at < {_NOW} - {30 * 86_400_000_000}"
+"""Not for a month, by the database's clock: one server whose own is wrong must not strike others off."""
+_FORGET_ROWS: Final = f"DELETE FROM outbox_row WHERE reader IN (SELECT id FROM index_reader WHERE {_UNSEEN})"  # noqa: S608 - our own
+_FORGET: Final = f"DELETE FROM index_reader WHERE {_UNSEEN}"  # noqa: S608 - our own
 _DAY: Final = 86_400.0
 _MILESTONES: Final = (20, 100, 500, 2_500, 12_500)
 """Numbers of commits after which the server counts its tables for the plans of statements."""
-_LOOK: Final = "SELECT pulse, schema FROM installation"
-_TIME: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_LOOK: Final = (
+    "SELECT pulse, schema, EXISTS (SELECT 1 FROM {0}index_reader WHERE id = {1}) FROM {0}installation"
+)
+_TIME: Final = f"SELECT {_NOW}"
 _APART: Final = 0.05
 """The seconds by which this machine's clock and the database's may differ before that is allowed for."""
 
@@ -141,6 +143,8 @@ class PostgresEngine:
         self._hear = asyncio.Event()
         self.heard: Callable[[str], None] = lambda words: None
         """Called with what another server on these boards told."""
+        self.struck: Callable[[], None] = lambda: None
+        """Called when this machine's index, which was struck off the list, is on it again: it may miss changes."""
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
         self._trouble: Trouble | None = None
@@ -626,12 +630,11 @@ class PostgresEngine:
 
     async def _register(self) -> None:
         """Notes that this machine's index is there, and forgets those that were not seen for a month."""
-        now = time.time_ns() // 1000
 
         def noted() -> Any:
-            yield _REGISTER, (self._reader, now)
-            yield _FORGET_ROWS, (now - _MONTH,)
-            yield _FORGET, (now - _MONTH,)
+            yield _REGISTER, (self._reader,)
+            yield _FORGET_ROWS, ()
+            yield _FORGET, ()
 
         await self.write(noted)
         self._registered = time.monotonic()
@@ -709,20 +712,23 @@ class PostgresEngine:
             self.heard(words)
 
     async def _look(self) -> None:
-        """Asks for the number of commits, and wakes who waits if it grew."""
+        """Asks for the number of commits, and wakes who waits if it grew; sees that this machine's index is listed."""
         if self._news is not None:
             async with self._speaking:
-                rows, _ = await self._news.fetch(
-                    f"SELECT pulse, schema FROM {self._address.schema}.installation"  # noqa: S608 - a checked name
-                )
+                look = _LOOK.format(f"{self._address.schema}.", "$1::text")
+                rows, _ = await self._news.fetch(look, [self._reader])
         else:
-            rows = await self.read(lambda: _ask(_LOOK))
-        pulse, schema = rows[0]
+            rows = await self.read(lambda: _ask(_LOOK.format("", "?1"), (self._reader,)))
+        pulse, schema, listed = rows[0]
         if schema > self._newest:
             self._outdated = migrating.too_new(schema, self._newest)
         if pulse != self._pulse:
             self._pulse = pulse
             self._changes.bump()
+        if not listed and self._registered < float("inf"):
+            await self._register()
+            logger.warning("the search index %s was struck off the list, and is compared anew", self._reader)
+            self.struck()
 
     async def _measure(self, session: Session | None) -> None:
         """Learns how far the database's clock is from this machine's, so that all servers go by one clock."""
