@@ -654,6 +654,23 @@ async def test_a_server_whose_clock_is_a_month_ahead_strikes_no_index_off(
 
 
 @pytest.mark.parametrize("pooled", ["", "&statement_cache_size=0"])
+async def test_a_clock_that_is_set_while_the_server_runs_is_allowed_for(
+    address: str, monkeypatch: pytest.MonkeyPatch, pooled: str
+) -> None:
+    store = await open_postgres_store(address + pooled)
+    at, right = cast(PostgresEngine, store.engine), time.time
+    try:
+        assert abs(at.ahead) < PATIENCE
+        with monkeypatch.context() as late:
+            late.setattr(time, "time", lambda: right() - 10 * PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                while at.ahead < 9 * PATIENCE:  # noqa: ASYNC110 - the engine looks by itself
+                    await asyncio.sleep(0.05)
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("pooled", ["", "&statement_cache_size=0"])
 async def test_a_server_whose_index_was_struck_off_notes_it_again_and_says_so(
     address: str, pooled: str
 ) -> None:

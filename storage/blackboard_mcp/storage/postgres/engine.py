@@ -64,7 +64,8 @@ _DAY: Final = 86_400.0
 _MILESTONES: Final = (20, 100, 500, 2_500, 12_500)
 """Numbers of commits after which the server counts its tables for the plans of statements."""
 _LOOK: Final = (
-    "SELECT pulse, schema, EXISTS (SELECT 1 FROM {0}index_reader WHERE id = {1}) FROM {0}installation"
+    f"SELECT pulse, schema, EXISTS (SELECT 1 FROM {{0}}index_reader WHERE id = {{1}}), {_NOW} "  # noqa: S608 - our own
+    "FROM {0}installation"
 )
 _TIME: Final = f"SELECT {_NOW}"
 _APART: Final = 0.05
@@ -178,7 +179,7 @@ class PostgresEngine:
             tables = await engine._patiently(engine._prepare)
             for session in (engine._writer, *engine._readers):
                 session.dialect = tables
-            await engine._patiently(lambda: engine._measure(engine._writer))
+            await engine._patiently(engine._measure)
             engine._tasks = [
                 asyncio.create_task(each()) for each in (engine._write, engine._watch, engine._tell)
             ]
@@ -664,7 +665,6 @@ class PostgresEngine:
             try:
                 listening = await self._listen()
                 await self._look()
-                await self._measure(self._news)
                 self._trouble = None
                 await self._count()
                 if time.monotonic() - self._registered > _DAY:
@@ -712,14 +712,20 @@ class PostgresEngine:
             self.heard(words)
 
     async def _look(self) -> None:
-        """Asks for the number of commits, and wakes who waits if it grew; sees that this machine's index is listed."""
+        """Asks for the number of commits, and wakes who waits if it grew; compares clocks.
+
+        Sees that this machine's index is listed, too.
+        """
         if self._news is not None:
             async with self._speaking:
+                before = time.monotonic()
                 look = _LOOK.format(f"{self._address.schema}.", "$1::text")
                 rows, _ = await self._news.fetch(look, [self._reader])
         else:
+            before = time.monotonic()
             rows = await self.read(lambda: _ask(_LOOK.format("", "?1"), (self._reader,)))
-        pulse, schema, listed = rows[0]
+        pulse, schema, listed, there = rows[0]
+        self._compare(there, time.monotonic() - before)
         if schema > self._newest:
             self._outdated = migrating.too_new(schema, self._newest)
         if pulse != self._pulse:
@@ -730,16 +736,17 @@ class PostgresEngine:
             logger.warning("the search index %s was struck off the list, and is compared anew", self._reader)
             self.struck()
 
-    async def _measure(self, session: Session | None) -> None:
+    async def _measure(self) -> None:
         """Learns how far the database's clock is from this machine's, so that all servers go by one clock."""
-        if session is None or not session.is_open:
-            return
-        began, before = time.monotonic(), time.time()
-        async with self._speaking:
-            (((there,),), _) = await session.fetch(_TIME)
-        half = (time.monotonic() - began) / 2
-        ahead = there / 1_000_000 - before - half
-        if abs(ahead - self.ahead) > half + _APART:
+        await self._writer.open()
+        before = time.monotonic()
+        ((there,),), _ = await self._writer.fetch(_TIME)
+        self._compare(there, time.monotonic() - before)
+
+    def _compare(self, there: int, took: float) -> None:
+        """Compares the database's time, which was asked for in the last `took` seconds, with this machine's."""
+        ahead = there / 1_000_000 - time.time() + took / 2
+        if abs(ahead - self.ahead) > took / 2 + _APART:
             self.ahead = ahead
 
     async def _count(self) -> None:
