@@ -349,6 +349,55 @@ async def test_a_server_that_stays_away_is_told_within_the_deadline_and_waited_f
             await engine.close()
 
 
+async def test_calls_that_wait_behind_one_without_an_answer_are_refused_at_their_own_deadline(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = await PostgresEngine.open(Address.parse(address), readers=1, deadline=0.5)
+    answered, attempt, snapshot = asyncio.Event(), opened._attempt, opened._snapshot
+
+    async def write(group: Any, **given: Any) -> Any:
+        await answered.wait()
+        return await attempt(group, **given)
+
+    async def read(*given: Any) -> Any:
+        await answered.wait()
+        return await snapshot(*given)
+
+    monkeypatch.setattr(opened, "_attempt", write)
+    monkeypatch.setattr(opened, "_snapshot", read)
+    try:
+        first = [asyncio.create_task(opened.write(_touch)), asyncio.create_task(opened.read(_count))]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE):
+            others = (opened.write(_touch), opened.write(_touch), opened.read(_count))
+            refused = await asyncio.gather(*others, return_exceptions=True)
+        assert [type(one) for one in refused] == [StoreBusy] * 3, refused
+        assert not any(task.done() for task in first)
+        answered.set()
+        await asyncio.gather(*first)
+        assert await opened.read(_count) == [(1,)]
+    finally:
+        await opened.close()
+
+
+async def test_writes_wait_beyond_the_deadline_while_the_database_takes_others(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_MEMBERS", 1)
+    opened = await PostgresEngine.open(Address.parse(address), deadline=3.0)
+    attempt = opened._attempt
+
+    async def slow(group: Any, **given: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await attempt(group, **given)
+
+    monkeypatch.setattr(opened, "_attempt", slow)
+    try:
+        await asyncio.gather(*(opened.write(_count) for _ in range(20)))
+    finally:
+        await opened.close()
+
+
 async def test_a_killed_server_keeps_every_acknowledged_write(tmp_path: Path) -> None:
     # This one syncs, as a user's server does.
     server = await asyncio.to_thread(postgres_server.Server, ())

@@ -79,7 +79,7 @@ class _Untold(StoreError):
 class _Job:
     """One operation to run, and the future of its caller."""
 
-    __slots__ = ("future", "meter", "operation", "started", "until")
+    __slots__ = ("future", "meter", "operation", "overdue", "started", "until")
 
     def __init__(
         self, operation: Operation[Any], future: asyncio.Future[Any], until: float, meter: Meter | None
@@ -89,6 +89,8 @@ class _Job:
         self.until = until
         self.meter = meter
         self.started = False
+        self.overdue: asyncio.TimerHandle | None = None
+        """What refuses the operation if it waits too long."""
 
     @property
     def dear(self) -> bool:
@@ -132,6 +134,8 @@ class PostgresEngine:
         self._jobs: deque[_Job] = deque()
         self._dear: deque[_Job] = deque()
         self._dear_is_next = False
+        self._answered = time.monotonic()
+        """When the database last took a write."""
         self._wanted = asyncio.Event()
         self._changes = Changes()
         self._pulse = 0
@@ -200,7 +204,7 @@ class PostgresEngine:
             Exception: whatever the operation raised.
         """
         self._check_open()
-        session = await self._idle.get()
+        session = await self._lent()
         try:
             with _metered(METER.get()):
                 result: T = await self._patiently(lambda: self._snapshot(session, operation))
@@ -223,10 +227,11 @@ class PostgresEngine:
             Exception: whatever the operation raised.
         """
         self._check_open()
-        until = time.monotonic() + self._deadline
-        job = _Job(operation, asyncio.get_running_loop().create_future(), until, METER.get())
+        loop = asyncio.get_running_loop()
+        job = _Job(operation, loop.create_future(), time.monotonic() + self._deadline, METER.get())
         (self._dear if job.dear else self._jobs).append(job)
         self._wanted.set()
+        job.overdue = loop.call_later(self._deadline, self._refuse_late, job)
         try:
             result: T = await job.future
         except asyncio.CancelledError:
@@ -236,6 +241,8 @@ class PostgresEngine:
             if job.future.done() and not job.future.cancelled():
                 job.future.exception()
             raise
+        finally:
+            job.overdue.cancel()
         return result
 
     @property
@@ -378,6 +385,20 @@ class PostgresEngine:
 
     # Reading
 
+    async def _lent(self) -> Session:
+        """Returns a connection for reading that nobody uses.
+
+        Raises:
+            StoreBusy: there is none until the deadline.
+        """
+        with contextlib.suppress(asyncio.QueueEmpty):
+            return self._idle.get_nowait()
+        try:
+            async with asyncio.timeout(self._deadline):
+                return await self._idle.get()
+        except TimeoutError:
+            raise unreachable(self._deadline) from None
+
     async def _snapshot(self, session: Session, operation: Operation[T]) -> T:
         """Runs the operation in a transaction that only reads, and returns its result."""
         try:
@@ -415,6 +436,23 @@ class PostgresEngine:
         line = self._dear if dear else self._jobs
         return line.popleft() if line else None
 
+    def _patience_with(self, job: _Job) -> float:
+        """Returns the seconds for which an operation may wait yet; at most 0 if it is to be refused.
+
+        While the database takes other writes it may wait beyond its deadline.
+        """
+        return max(job.until, self._answered + self._deadline) - time.monotonic()
+
+    def _refuse_late(self, job: _Job) -> None:
+        """Refuses an operation that still waits for its turn, when its time is up."""
+        if job.started:
+            return
+        if (left := self._patience_with(job)) > 0:
+            job.overdue = asyncio.get_running_loop().call_later(left, self._refuse_late, job)
+            return
+        (self._dear if job.dear else self._jobs).remove(job)
+        job.fail(unreachable(self._deadline))
+
     async def _group(self, first: _Job, *, alone: bool = False) -> None:
         """Runs operations in one transaction and settles them; after a loss, again until the deadline.
 
@@ -427,7 +465,10 @@ class PostgresEngine:
         while group:
             try:
                 for job in await self._attempt(group, alone=alone):
-                    await self._group(job, alone=True)
+                    if self._patience_with(job) > 0:
+                        await self._group(job, alone=True)
+                    else:
+                        job.fail(unreachable(self._deadline))
                 return
             except Lost as lost:
                 pause = next(pauses, pause)
@@ -526,6 +567,7 @@ class PostgresEngine:
                 job.fail(undone)
             return []
         self._trouble = None
+        self._answered = time.monotonic()
         for job, met in failed:
             job.fail(translated(met, "write"))
         for job, outcome in results:
