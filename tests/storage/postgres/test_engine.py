@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.errors import (
     StoreError,
     StoreTooNew,
 )
+from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.postgres import engine, migrating, session
 from blackboard_mcp.storage.postgres.address import Address
@@ -515,11 +516,13 @@ async def test_tables_that_another_process_is_making_are_not_taken_for_those_of_
 
 
 @asynccontextmanager
-async def older(schema: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqlBoardStore]:
+async def older(
+    schema: str, monkeypatch: pytest.MonkeyPatch, version: int = 52
+) -> AsyncIterator[SqlBoardStore]:
     """Yields a store of an older version, which has made its schema and keeps to it; another comes to the newest."""
     known = migrating.scripts()
     with monkeypatch.context() as then:
-        then.setattr(migrating, "scripts", lambda: {n: text for n, text in known.items() if n <= 52})
+        then.setattr(migrating, "scripts", lambda: {n: text for n, text in known.items() if n <= version})
         then.setattr(migrating, "_DIALECTS", {})
         store = await open_postgres_store(f"{postgres_server.server().address}?schema={schema}")
     try:
@@ -563,6 +566,22 @@ async def test_a_migration_takes_the_lock_of_all_writers_first_and_they_wait_for
                 await Table(old).post("alice", "by the old one", "FACT")
         finally:
             await new.close()
+
+
+async def test_a_migration_counts_anew_what_an_older_version_counted_as_it_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with older("counted_anew", monkeypatch, 55) as old:
+        at = Table(old)
+        await at.post("alice", "one \x1a\x1a0", key="k")
+        await at.post("bob", "another \x1a", key="k")
+        await at.post("carol", "plain")
+        assert await verify_board(old, "main") != []
+    new = await open_postgres_store(f"{postgres_server.server().address}?schema=counted_anew")
+    try:
+        assert await verify_board(new, "main") == []
+    finally:
+        await new.close()
 
 
 async def test_a_migration_waits_for_a_dump_and_says_so_if_it_does_not_end(

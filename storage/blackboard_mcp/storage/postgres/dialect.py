@@ -112,7 +112,7 @@ class Dialect:
         text = _OF_FILE.sub(_in_staging, _TABLE_INFO.sub(_COLUMNS_OF, text))
         text = _LITERAL.sub(keep, text)
         text = _INDEXED.sub("", text).replace(_SPACES, "E'\\t\\n\\r '")
-        text = _BYTES.sub(r"octet_length(\1)", _INTEGER.sub("AS BIGINT)", text))
+        text = _BYTES.sub(r"bytes_of(\1)", _INTEGER.sub("AS BIGINT)", text))
         text = _TAIL.sub(r"right(\1, length(\2) + 1)", text)
         text = _GLOB.sub(lambda found: _prefix(found, literals), text)
         if _IGNORE.match(text):

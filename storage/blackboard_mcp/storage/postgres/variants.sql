@@ -52,8 +52,8 @@ ON CONFLICT (board, item) DO UPDATE SET mark = excluded.mark, revision = exclude
 
 -- name: forgettable
 SELECT i.number, i.type, i.author, i.created_at,
-       octet_length(i.text) + octet_length(i.tags) + octet_length(i.metadata)
-       + coalesce((SELECT sum(octet_length(v.text) + octet_length(v.tags) + octet_length(v.metadata))
+       bytes_of(i.text) + bytes_of(i.tags) + bytes_of(i.metadata)
+       + coalesce((SELECT sum(bytes_of(v.text) + bytes_of(v.tags) + bytes_of(v.metadata))
                    FROM item_version v WHERE v.board = i.board AND v.number = i.number), 0)
 FROM json_each(?2) w
 JOIN item i ON i.board = ?1 AND i.number = w.value::bigint

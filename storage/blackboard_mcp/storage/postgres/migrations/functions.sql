@@ -1,15 +1,24 @@
 -- Functions and operators of SQLite that the store's statements use. They are made anew at each migration, so they
 -- may change between versions; what tables depend on may not.
 
+-- Texts are stored with \x1a0 for the character 0, and with \x1a1 for \x1a itself, while JSON documents have their own
+-- writing for both. What comes out of a document is written as stored texts are, and the other way round.
+CREATE OR REPLACE FUNCTION as_stored(text text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT replace(text, E'\x1a', E'\x1a1') $$;
+
+-- The bytes of a stored text as it was given.
+CREATE OR REPLACE FUNCTION bytes_of(text text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT octet_length(replace(text, E'\x1a', ''))::bigint $$;
+
 -- The elements of a JSON list as text, with their places from 0; none of NULL. PostgreSQL does not inline functions that
 -- return rows if they are STRICT.
 CREATE OR REPLACE FUNCTION json_each(list text) RETURNS TABLE(key bigint, value text)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$ SELECT one.place - 1, one.value FROM json_array_elements_text(list::json) WITH ORDINALITY AS one(value, place) $$;
+$$ SELECT one.place - 1, as_stored(one.value) FROM json_array_elements_text(list::json) WITH ORDINALITY AS one(value, place) $$;
 
 -- The names and values of a JSON object as text.
 CREATE OR REPLACE FUNCTION json_members(object text) RETURNS TABLE(key text, value text)
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT * FROM json_each_text(object::json) $$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT as_stored(m.key), as_stored(m.value) FROM json_each_text(object::json) AS m(key, value) $$;
 
 -- A path of SQLite ('$[0].name') as one of PostgreSQL ('{0,name}').
 CREATE OR REPLACE FUNCTION json_path_of(path text) RETURNS text[]
@@ -17,7 +26,7 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
 $$ SELECT string_to_array(substr(replace(replace(replace(path, '[', '.'), ']', ''), '"', ''), 3), '.') $$;
 
 CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT document::json #>> json_path_of(path) $$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT as_stored(document::json #>> json_path_of(path)) $$;
 
 CREATE OR REPLACE FUNCTION json_type(document text, path text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT json_typeof(document::json #> json_path_of(path)) $$;
@@ -64,7 +73,8 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT json_merged(target::jso
 CREATE OR REPLACE FUNCTION json_of(list bigint[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT array_to_json(list)::text $$;
 CREATE OR REPLACE FUNCTION json_of(list text[]) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT array_to_json(list)::text $$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$$ SELECT array_to_json(ARRAY(SELECT replace(one, E'\x1a1', E'\x1a') FROM unnest(list) AS one))::text $$;
 CREATE OR REPLACE AGGREGATE json_group_array(bigint) (
     sfunc = array_append, stype = bigint[], finalfunc = json_of, initcond = '{}');
 CREATE OR REPLACE AGGREGATE json_group_array(text) (

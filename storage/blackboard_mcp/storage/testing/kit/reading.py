@@ -74,6 +74,14 @@ class ReadingTests:
         for wanted, expected in cases:
             assert await at.query(**wanted) == expected, wanted
 
+    async def test_tags_with_control_characters_are_found_by_name(self, at: Table) -> None:
+        for tag in ("x\x1ay", "x\x1a1", "x\x1a"):
+            await at.post("alice", f"tagged {tag!r}", tags=[tag])
+        for number, tag in enumerate(("x\x1ay", "x\x1a1", "x\x1a"), 1):
+            others = [n for n in (3, 2, 1) if n != number]
+            assert await at.query(tags=(tag,)) == await at.query(any_tags=(tag, "b")) == [number]
+            assert await at.query(no_tags=(tag,)) == others
+
     async def test_words_of_a_query_are_no_pattern(self, at: Table) -> None:
         await at.post("alice", "100% of a_b 'quoted'")
         await at.post("alice", "plain")

@@ -59,6 +59,14 @@ class StoringTests:
         expected["carol"] = size(hidden)
         assert {agent: await stored(at, agent) for agent in expected} == expected
 
+    async def test_a_character_that_a_store_writes_otherwise_counts_as_it_was_given(self, at: Table) -> None:
+        first = await at.post("alice", "one \x1a\x1a and \x00", key="k", tags=["\x1a"])
+        assert await stored(at, "alice") == size(first)
+        second = await at.post("bob", "another \x1a", key="k")
+        assert [await stored(at, agent) for agent in ("alice", "bob")] == [size(first), size(second)]
+        changed = await at.change("bob", second, tags=["\x1a0"])
+        assert await stored(at, "bob") == size(changed)
+
     async def test_what_changes_no_text_counts_nothing(self, at: Table) -> None:
         note = await at.post("alice", "a note", "HYPOTHESIS")
         was = await stored(at, "alice")
