@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Trust
@@ -445,7 +446,8 @@ def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
 
 
 def _by_number(rows: Rows, wanted: set[int]) -> dict[int, ItemRow]:
-    found = {row[1]: ItemRow(*row) for row in rows}
+    # Engines return rows in orders of their own.
+    found = {row[1]: ItemRow(*row) for row in sorted(rows, key=itemgetter(1))}
     check_index(found, rows, wanted)
     return found
 

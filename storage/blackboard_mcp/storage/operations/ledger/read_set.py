@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from operator import itemgetter
 
 from blackboard_mcp.protocols.errors import Conflict, CursorExpired, InvalidInput
 from blackboard_mcp.protocols.items import item_id
@@ -211,7 +212,7 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
     items = yield sql("standing_items"), (no, about, agent)
     found = yield from entries(no, agent, (key for _, _, key, _, _ in items if key is not None))
     sides = yield from sides_of(agent, found)
-    for number, type_, key, version, _deleted in items:
+    for number, type_, key, version, _deleted in sorted(items, key=itemgetter(0)):
         name = key or item_id(type_, number)
         present = version if key is None else _present(shown(found, sides, key))
         moved.add(name, present, f"{name} is at version {present} now")

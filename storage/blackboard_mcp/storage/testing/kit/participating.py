@@ -212,6 +212,14 @@ class ParticipantTests:
         assert set(events[-1].data["waived"]) == waived - {"tag:news"}
         assert await at.state(claim) == "OPEN", "its critique still has no answer"
 
+    async def test_leaving_names_what_it_waives_in_order(self, taking: Taking) -> None:
+        at = taking.at
+        await taking.join("bob")
+        facts = [await at.post("alice", f"fact {n}") for n in range(12)]
+        for fact in facts[::-1]:
+            await at.watch("bob", fact)
+        assert list((await taking.leave("bob")).waived) == [fact.id for fact in facts]
+
     async def test_a_debate_goes_on_without_who_left(self, taking: Taking) -> None:
         at = taking.at
         claim = await at.post("alice", "so it is", "HYPOTHESIS")

@@ -317,6 +317,11 @@ class TransactionTests:
             ["board.created", "item.posted"],
         )
 
+    async def test_a_conflict_over_the_board_names_items_in_order(self, at: Table) -> None:
+        facts = [await at.post("alice", f"fact {n}") for n in range(12)]
+        found = await moved(at, "bob", {BOARD: Since(0)})
+        assert list(found) == [BOARD, *(fact.id for fact in facts)]
+
     @pytest.mark.parametrize(
         "reads",
         [
