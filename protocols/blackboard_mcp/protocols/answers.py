@@ -346,13 +346,16 @@ class News:
     """Events since an agent last looked, caused by others and by the server, oldest first.
 
     `events` may be only the newest; `whole` is true if there are no others. `authors` maps ids of items that left
-    working memory to their authors. `forgotten` are ids of items that an operator had forgotten since.
+    working memory to their authors. `forgotten` are ids of items that an operator had forgotten since, `moot` of those
+    that are back, deleted or finished, and `too_large` of those that would not stay if they were restored.
     """
 
     events: tuple[Event, ...] = ()
     whole: bool = True
     authors: Mapping[str, str] = field(default_factory=dict)
     forgotten: frozenset[str] = frozenset()
+    moot: frozenset[str] = frozenset()
+    too_large: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +465,10 @@ class NewSummary:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of bringing archived items back: the items, and the board's tokens after it."""
+    """The result of bringing archived items back: the items, and the board's tokens after it.
+
+    Items that are too large to stay are still in the archive.
+    """
 
     items: tuple[Item, ...]
     seq: int

@@ -161,6 +161,12 @@ def hardest(config: BoardConfig) -> int:
     return min(config.hard_ceiling, EXEMPT - 1)
 
 
+def is_too_large(config: BoardConfig, tokens: int, importance: int) -> bool:
+    """Tells whether an item alone is more than a pass leaves, so that it leaves whenever room is made."""
+    may_leave = PassStep.IMPORTANCE in config.steps and importance <= hardest(config)
+    return may_leave and tokens > config.low_tokens
+
+
 def reason(step: PassStep, status: Status, importance: int) -> str:
     """Returns the reason why a step takes an item, in a few words."""
     match step:

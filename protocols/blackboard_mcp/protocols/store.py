@@ -569,7 +569,7 @@ class BoardStore(
         once: Once | None = None,
         look: int = 0,
     ) -> Restored:
-        """Brings archived items back to working memory."""
+        """Brings archived items back to working memory, except those that are too large to stay there."""
         ...
 
     # News

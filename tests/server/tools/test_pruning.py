@@ -311,3 +311,60 @@ async def test_a_flood_of_one_owners_agents_pushes_out_none_of_the_others_items(
     assert [(await alice.item(id))["zone"] for id in notes] == ["working"] * 3
     told = [e for e in (await alice.do("read", since=0))["events"] if e["event"] == "item.archived"]
     assert {e["data"]["why"] for e in told} == {"importance 4, fair-share"}
+
+
+async def test_an_item_too_large_for_the_board_is_told_at_once_and_does_not_come_back(small: Any) -> None:
+    alice, bob = await small.join("alice", "bob")
+    for n in range(3):
+        await alice.post(f"finding {n}", "FACT")
+    said = await alice.say("post", type="FACT", text=FILLER * 11)
+    tokens = (await alice.item("F-4"))["tokens"]
+    assert (
+        f"F-4 is too large to stay ({tokens} tokens; 240 stay when room is made): it goes to the archive now, where "
+        'read(ids=["F-4"]) shows it. In parts, or as a file and its gist, it would stay\n' in said
+    )
+    await small.settled()
+    seen = await bob.say("read")
+    assert "Nothing posted yet" not in seen
+    assert "nothing on the board now; 4 in the archive: query_archive()\n" in seen
+    listed = await bob.say("query_archive")
+    assert all(f"F-{n}" in listed for n in (1, 2, 3, 4))
+    news = await alice.say("read")
+    assert 'query_archive(text="F-1 F-2 F-3", restore=true)' in news
+    seq = await small.seq()
+    said = await alice.say("query_archive", text="F-4", restore=True)
+    assert 'not restored, too large to stay on the board: read(ids=["F-4"]) shows it\n' in said
+    assert "restored 0" not in said
+    assert await small.seq() == seq
+    assert (await alice.item("F-4"))["text"] == FILLER * 11
+    said = await alice.say("query_archive", text="F-1 F-4", restore=True)
+    assert "restored 1 to working memory\nnot restored, too large" in said
+
+
+async def test_an_item_that_leaves_with_the_next_pass_says_so(small: Any) -> None:
+    alice = await small.join("alice")
+    assert "goes to the archive when room is made, from 320 tokens on, where" in await alice.say(
+        "post", type="FACT", text=FILLER * 8
+    )
+    for more in ({"importance": 5}, {"type": "CONSTRAINT"}):
+        assert "too large" not in await alice.say(
+            "post", **{"type": "FACT", "text": FILLER * 8 + str(more), **more}
+        )
+
+
+async def test_news_of_what_left_name_only_what_could_come_back(small: Any) -> None:
+    alice, bob = await small.join("alice", "bob")
+    await alice.post("it begins", "FACT")
+    await alice.say("read")
+    await bob.post("what she has not seen yet")
+    await flood(alice, 14)
+    await small.settled()
+    ids = [item["id"] for item in (await bob.do("query", zone="archive"))["items"]][::-1]
+    back, withdrawn, *rest = ids
+    assert len(rest) > 2
+    await alice.post(id=withdrawn, status="WITHDRAWN")
+    await bob.do("query_archive", text=back, restore=True)
+    assert (await bob.item(back))["zone"] == "working"
+    line = next(told for told in (await alice.say("read")).splitlines() if told.startswith("left for room"))
+    assert line.startswith(f"left for room: of yours {' '.join(rest)} (")
+    assert f'query_archive(text="{" ".join(rest[:3])}", restore=true)' in line

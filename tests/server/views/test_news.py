@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -79,6 +80,25 @@ def test_what_was_forgotten_since_it_left_is_not_offered(make_item: Make) -> Non
     assert said("B-8", "L-9") == (
         "left for room: of yours B-8 L-9; B-8 L-9 forgotten by the operator's rules, gone for good"
     )
+
+
+def test_what_would_not_stay_is_not_to_be_restored(make_item: Make) -> None:
+    events = happened(("item.archived", "F-8", SYSTEM), ("item.archived", "L-9", SYSTEM))
+    authors = {"F-8": "alice", "L-9": "alice"}
+
+    def said(*, pressed: bool = False, **more: Any) -> str:
+        there = snapshot(make_item(1), look=100, news=News(events, authors=authors, **more))
+        if pressed:
+            there = replace(there, board=replace(there.board, pressure=1))
+        shown = view(there)
+        assert len(shown.told) == 2
+        return next(line for line in shown.text.split("\n") if line.startswith("left for room"))
+
+    both = frozenset({"F-8", "L-9"})
+    assert said(too_large=frozenset({"F-8"})).endswith('F-8 L-9 → query_archive(text="L-9", restore=true)')
+    assert said(too_large=both).endswith('→ too large to come back: read(ids=["F-8", "L-9"])')
+    assert said(pressed=True).endswith('→ no room to come back now: read(ids=["F-8", "L-9"])')
+    assert said(moot=frozenset({"F-8"})).endswith('of yours L-9 → query_archive(text="L-9", restore=true)')
 
 
 def test_of_much_that_left_only_what_is_named_counts_as_told(make_item: Make) -> None:

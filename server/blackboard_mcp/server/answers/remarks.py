@@ -9,10 +9,21 @@ from itertools import pairwise
 from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
+from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.findings import denies, numbers
-from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.items import (
+    FINISHED,
+    TRANSITIONS,
+    EdgeKind,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+    Zone,
+)
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.names import called, is_reserved, mentions
+from blackboard_mcp.protocols.pruning import is_too_large
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..input.agreement import asking
@@ -32,6 +43,8 @@ _ASKED = 8
 """Most names in one question for which a remark is made."""
 _WIDTH = 80
 _DRAWN = 4
+_KEPT = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
+"""Types that never leave while they stand."""
 _WORDS = re.compile(r"\w+")
 
 Pairs = frozenset[tuple[str, str]]
@@ -93,6 +106,21 @@ def archived_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[s
         else f"{item.id} stays archived"
         for item in {item.number: item for item in changed}.values()
         if item.zone is Zone.ARCHIVE and not item.deleted
+    ]
+
+
+def large_lines(board: Board | None, items: Iterable[Item]) -> list[str]:
+    """Returns a line for each item that is too large to stay on the board."""
+    if board is None:
+        return []
+    when = "now" if board.pass_due else f"when room is made, from {board.config.high_tokens:,} tokens on"
+    return [
+        f"{item.id} is too large to stay ({item.tokens:,} tokens; {board.config.low_tokens:,} stay when room is made): "
+        f'it goes to the archive {when}, where read(ids=["{item.id}"]) shows it. In parts, or as a file and its gist, '
+        "it would stay"
+        for item in {item.number: item for item in items}.values()
+        if item.zone is Zone.WORKING and item.type not in _KEPT and item.status not in FINISHED
+        if is_too_large(board.config, item.tokens, item.importance)
     ]
 
 

@@ -69,7 +69,7 @@ from ..usecases.searching import FAR, Around, SearchResult
 from . import explanations
 from .events import plainly, taken_back
 from .readers import critiques_line
-from .remarks import archived_lines, asked_lines, edge_lines, remark_lines
+from .remarks import archived_lines, asked_lines, edge_lines, large_lines, remark_lines
 from .versions import version_lines
 
 FOOTER_TOKENS = 30
@@ -220,7 +220,7 @@ class Rendering:
             if (doubt := notices(item, _NAMED_APART)) != "":
                 words.append(doubt)
             lines.append(" ".join(words))
-        lines += remark_lines(posted, agent)
+        lines += [*large_lines(posted.board, posted.items), *remark_lines(posted, agent)]
         for told in (edge_lines, asked_lines, archived_lines):
             lines += told(posted.items, given)
         return lines
@@ -452,7 +452,13 @@ class Rendering:
             nor = ", nor has anything on the board half of these words" if found.live == () else ""
             lines.append(f"nothing in the archive matches{nor}")
         elif restored:
-            lines.append(f"restored {len(found.items)} to working memory")
+            large = [item.id for item in found.items if item.zone is Zone.ARCHIVE]
+            back = len(found.items) - len(large)
+            if back or not large:
+                lines.append(f"restored {back} to working memory")
+            if large:
+                ids = ", ".join(f'"{id_}"' for id_ in large)
+                lines.append(f"not restored, too large to stay on the board: read(ids=[{ids}]) shows it")
         if found.live:
             lines.append("on the board:")
             lines += [self.line(item, now, _NEIGHBOUR_WIDTH) for item in found.live]

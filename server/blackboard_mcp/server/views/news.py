@@ -27,6 +27,7 @@ WRITTEN = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
 """Events on a text. A line that names only the item's id does not deliver them."""
 _MOVES = {EventType.AGENT_JOINED: "joined", EventType.AGENT_LEFT: "left"}
 _EXPIRED = "time ended"
+_LEFT = {EventType.ITEM_ARCHIVED: "left for room", EventType.ITEM_EXPIRED: _EXPIRED}
 _OUTCOMES = {"accepted": "stands", "rejected": "falls", "open": "open again"}
 """Words for the outcomes in events; older events carry the first two."""
 
@@ -74,10 +75,15 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
     lines += _clauses("agreed to", [(e, f"{e.item} by {_actor(e.agent)}") for e in given], most)
     if moves := [e for e in events if e.event in _MOVES]:
         lines.append(_moves(moves, most))
-    for kind, name in ((EventType.ITEM_ARCHIVED, "left for room"), (EventType.ITEM_EXPIRED, _EXPIRED)):
-        left = [event for event in events if event.event is kind and event.item is not None]
+    superseded = {event.item for event in events if event.data.get("why") == "superseded"}
+    moot = standing.snapshot.news.moot | superseded
+    for kind, name in _LEFT.items():
+        left = [event for event in events if event.event is kind and event.item not in (None, *moot)]
         if left:
             lines.append(_departures(standing, name, left, most))
+    if lines:
+        old = [event.seq for event in events if event.event in _LEFT and event.item in moot]
+        lines[-1] = Told(lines[-1].text, (*lines[-1].events, *old))
     return lines
 
 
@@ -145,7 +151,8 @@ def _outcome(event: Event) -> str:
 def _departures(standing: Standing, name: str, left: list[Event], most: int) -> Told:
     """Returns a line on items that left working memory.
 
-    Items that concern the reader are named with the reason, and with the call that restores them.
+    Items that concern the reader are named with the reason, and with the call that restores them, or that shows them
+    where they would not stay.
     """
     authors = standing.snapshot.news.authors
     mine: dict[str, list[str]] = {}
@@ -166,7 +173,7 @@ def _departures(standing: Standing, name: str, left: list[Event], most: int) -> 
         rest = sum(len(ids) for ids in list(mine.values())[_WHYS:])
         gone = standing.snapshot.news.forgotten
         there = [id_ for id_ in all_mine if id_ not in gone]
-        back = f' → query_archive(text="{" ".join(there[:3])}", restore=true)' if there else ""
+        back = _again(standing, there) if there else ""
         lost = [id_ for id_ in all_mine if id_ in gone]
         parts.append(f"of yours {', '.join(whys)}{f' +{rest}' if rest else ''}{back}")
         if lost:
@@ -174,3 +181,14 @@ def _departures(standing: Standing, name: str, left: list[Event], most: int) -> 
     if others:
         parts.append(f"{'of others ' if mine else ''}{listed(others, ' ', most)}")
     return _told(f"{name}: {'; '.join(parts)}", left)
+
+
+def _again(standing: Standing, ids: list[str]) -> str:
+    """Returns the call that restores archived items, or the one that shows them where the board has no room."""
+    large = standing.snapshot.news.too_large
+    fits = [] if standing.snapshot.board.pressure else [id_ for id_ in ids if id_ not in large]
+    if fits:
+        return f' → query_archive(text="{" ".join(fits[:3])}", restore=true)'
+    listed_ = ", ".join(f'"{id_}"' for id_ in ids[:3])
+    why = "too large to come back" if large.issuperset(ids) else "no room to come back now"
+    return f" → {why}: read(ids=[{listed_}])"

@@ -354,6 +354,10 @@ class Renderer:
         all is shown. `outdone` says that each of them has a newer one alike that is shown.
         """
         if not levels and not hidden and not self._standing.items and not self._tasks:
+            if archived := self._standing.snapshot.archived.items:
+                return [f"nothing on the board now; {archived:,} in the archive: query_archive()"]
+            if self._standing.snapshot.work is not None:
+                return ["nothing posted yet; tasks are planned"]
             return ['Nothing posted yet. Begin: post(type="PROBLEM", text="…"); then wait() for others.']
         parts = []
         if hidden:

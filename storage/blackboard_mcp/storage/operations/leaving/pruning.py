@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.pruning import (
     Reach,
     Reaching,
     Workspace,
+    is_too_large,
 )
 from blackboard_mcp.protocols.values import dataclass
 
@@ -40,7 +41,7 @@ from ..ledger.ledger import (
     open_ledger,
     standing,
 )
-from ..ledger.rows import ItemRow, Steps, numbers, sql
+from ..ledger.rows import BoardRow, ItemRow, Steps, numbers, sql
 from ..reading.item_states import values
 from . import guard_index
 from .candidates import staying, workspace
@@ -247,7 +248,8 @@ def restore(
     once: Once | None = None,
     look: int = 0,
 ) -> Steps[Restored]:
-    """Brings archived items back to working memory; items that are there already stay unchanged.
+    """Brings archived items back to working memory; items that are there already, or are too large to stay there, are
+    not changed.
 
     Raises:
         UnknownReference: the board or an item does not exist, or the agent may not see it.
@@ -256,7 +258,7 @@ def restore(
     ledger: Ledger = yield from open_ledger(write, board, agent)
     rows = yield from load_visible(ledger.no, wanted, agent, board)
     for number in sorted(rows):
-        if standing(rows[number]).zone == Zone.ARCHIVE:
+        if standing(rows[number]).zone == Zone.ARCHIVE and _fits(ledger.board, rows[number]):
             ledger.note(ChangeKind.RESTORE, rows[number])
             yield from ledger.restore(rows[number], why=f"restored by {agent}")
     if ledger.items:
@@ -268,6 +270,12 @@ def restore(
     return Restored(
         tuple(items), board_now.seq, board_now.working_tokens, board_now.config.high_tokens, waiting
     )
+
+
+def _fits(board: BoardRow, row: ItemRow) -> bool:
+    """Tells whether an archived item may stay if it is restored; the next pass would take one that is too large."""
+    full = board.working_tokens + row.tokens > board.config.high_tokens
+    return not (full and is_too_large(board.config, row.tokens, row.importance))
 
 
 def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.answers import LAST_ACTS, SNAPSHOT_ITEMS, Archived
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone, item_id
+from blackboard_mcp.protocols.pruning import is_too_large
 
 from ...operation import Rows
 from ..agenda.workload import workload
@@ -140,7 +141,7 @@ def snapshot(
         tokens=live_tokens,
         here=tuple((r[0], instant(r[1])) for r in last),
         roles=roles,
-        news=(yield from _news(no, agent, known, row.seq - known, kept_events)),
+        news=(yield from _news(row, agent, known, kept_events)),
         types=live,
         asked=asked_of,
         answered=(yield from _sources("answers_to", no, asking if kinds.edges else (), agent)),
@@ -202,10 +203,11 @@ Whoever may not see an event is not told its columns, and so does not find it he
 """
 
 
-def _news(no: int, agent: str, look: Look, most: int, kept: KeptEvents) -> Steps[News]:
-    """Returns recent events that the agent was not shown, of `most`, with the authors of items that left."""
+def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[News]:
+    """Returns recent events that the agent was not shown, with the authors of items that left."""
     if not look:
         return News()
+    no, most = board.no, board.seq - look
     if most <= _FEW_NEWS:
         rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
         listed = [event_of(raw) for raw in reversed(rows)]
@@ -218,12 +220,31 @@ def _news(no: int, agent: str, look: Look, most: int, kept: KeptEvents) -> Steps
     left = {int(e.item.partition("-")[2]) for e in events if e.event in _LEFT and e.item is not None}
     authors: dict[str, str] = {}
     gone: set[str] = set()
+    moot: set[str] = set()
+    large: set[str] = set()
     if left:
-        for number, type_, author, deleted in (yield sql("authors"), (no, numbers(left), agent)):
-            authors[item_id(type_, number)] = author
+        for number, type_, author, deleted, zone, status, tokens, importance in (
+            yield (
+                sql("authors"),
+                (no, numbers(left), agent),
+            )
+        ):
+            id_ = item_id(type_, number)
+            authors[id_] = author
             if deleted == FORGOTTEN:
-                gone.add(item_id(type_, number))
-    return News(events, len(rows) <= MOST_NEWS, authors, frozenset(gone))
+                gone.add(id_)
+            elif deleted or zone == Zone.WORKING or status in FINISHED:
+                moot.add(id_)
+            elif is_too_large(board.config, tokens, importance):
+                large.add(id_)
+    return News(
+        events,
+        len(rows) <= MOST_NEWS,
+        authors,
+        frozenset(gone),
+        moot=frozenset(moot),
+        too_large=frozenset(large),
+    )
 
 
 def _events(no: int, agent: str, stamps: Rows, kept: KeptEvents) -> Steps[list[Event]]:

@@ -69,8 +69,8 @@ SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owne
 FROM event WHERE board = ?1 AND seq IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: authors
--- The authors of items (a JSON list) that an agent may see, and how each was deleted.
-SELECT number, type, author, deleted FROM item
+-- The authors of items (a JSON list) that an agent may see, how each was deleted, and what tells whether it could return.
+SELECT number, type, author, deleted, zone, status, tokens, importance FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: newest_archived

@@ -321,6 +321,24 @@ class LeavingTests:
         assert board.seq == before.seq + 6
         assert len((await at.store.outbox_batch(9)).documents) == 4
 
+    async def test_what_alone_is_more_than_a_pass_leaves_is_not_restored(self, at: Table) -> None:
+        await at.post("bob", "it begins")
+        config = (await at.standing()).config
+        items = [
+            await at.post("alice", said, tokens=n)
+            for said, n in (("much", config.high_tokens + 1), ("some", 9))
+        ]
+        large, _ = items
+        await at.gone(*items)
+        before = await at.standing()
+        back = await at.store.restore(at.board, "bob", [item.number for item in items])
+        assert [item.zone for item in back.items] == [Zone.ARCHIVE, Zone.WORKING]
+        assert back.seq == before.seq + 1
+        most = await at.change("alice", large, importance=5)
+        assert most.zone is Zone.ARCHIVE
+        back = await at.store.restore(at.board, "bob", [large.number])
+        assert back.items[0].zone is Zone.WORKING, "what no pass takes stays"
+
     @pytest.mark.parametrize("how", ["changed", "edge", "reply", "gone", "debated", "watched"])
     async def test_a_summary_is_thrown_away_when_the_thread_moved(self, at: Table, how: str) -> None:
         items = await thread(at)
