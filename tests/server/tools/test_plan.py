@@ -227,6 +227,32 @@ async def test_a_view_lists_few_tasks_in_few_tokens(tmp_path: Path) -> None:
         assert small["tokens"] <= 150
 
 
+@both
+async def test_a_small_view_names_the_readers_own_tasks_first(board: Any, mode: str) -> None:
+    ann, ben, cy = await board.join("ann", "ben", "cy")
+    await ann.do("plan", items=[{"title": f"part {n} of the work"} for n in range(6)])
+    for n in range(3):
+        await ann.post(f"report {n}: errors in the folder of migrations, see the log for all", "HOT_ISSUE")
+    lease = (await ben.do("claim"))["lease"]
+    for n in range(30):
+        await ann.post(f"finding {n} on the migrations, which nobody expected at all", "FACT")
+    needed = (await ben.fail("read", budget=20))["needed"]
+    said = await ben.say("read", budget=needed + 70)
+    assert f"\nT-1 lease {lease}, 5m left: part 0 of the work\n" in said
+    assert "T-1" not in await cy.say("read", budget=needed + 70)
+    assert "ready for you" not in said
+    roomy = await ben.say("read", budget=8_000)
+    assert all(f"T-{n} p3: part {n - 1} of the work\n" in roomy for n in range(2, 7))
+
+
+@both
+async def test_room_that_nothing_else_needs_goes_to_the_tasks(board: Any, mode: str) -> None:
+    ann = await board.join("ann")
+    await ann.do("plan", items=[{"title": f"part {n} of the work"} for n in range(6)])
+    said = await ann.say("read", budget=200)
+    assert all(f"T-{n} p3: part {n - 1} of the work\n" in said for n in range(1, 6))
+
+
 async def test_a_view_names_no_tasks_to_clients_without_the_tool(tmp_path: Path) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
         await (await opened.join("ann")).do("plan", items=[{"title": "one"}])

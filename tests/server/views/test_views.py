@@ -370,6 +370,28 @@ def test_a_refused_view_says_what_it_needs_and_what_to_do() -> None:
     assert view(there, refused.value.facts["needed"]).tokens <= refused.value.facts["needed"]
 
 
+BARE = Core()
+
+
+def test_a_refused_view_names_only_what_it_has(make_item: Make) -> None:
+    def refused(*items: Item, core: Core = BARE) -> str:
+        with pytest.raises(Refused) as caught:
+            view(snapshot(*items, core=core), 5)
+        needed = caught.value.facts["needed"]
+        assert f"Call read(budget={needed}), or with more to see more" in caught.value.message
+        return caught.value.message
+
+    issue, rule = make_item(1, "it fails", ItemType.HOT_ISSUE), make_item(2, "never", ItemType.CONSTRAINT)
+    bare = refused()
+    assert "because its first line and last line are never shortened" in bare
+    assert bare.endswith("to see more.")
+    assert "because objective is never shortened" in refused(core=Core("Measure."))
+    both = refused(issue, rule, core=Core("Measure."))
+    assert "because objective, constraints and hot issues are never shortened" in both
+    assert both.endswith("; resolving hot issues or retiring constraints makes it less.")
+    assert refused(issue).endswith("; resolving hot issues makes it less.")
+
+
 class _Letters:
     name = "letters"
 

@@ -26,7 +26,7 @@ from . import law, news
 from .budget import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections
 from .standing import Standing
-from .tasks import run_section, task_sections
+from .tasks import work_sections
 
 DEFAULT_BUDGET = 1_500
 _ROOMY = 260
@@ -117,7 +117,8 @@ class Renderer:
         self._cites = 0
         self._surroundings = ""
         self._news: list[news.Told] = []
-        self._tasks: list[str] = []
+        self._work = work_sections(standing)
+        self._placed: dict[int, list[str]] = {}
         self._done: list[tuple[Item, str]] = []
         self._held: list[Item] = []
 
@@ -132,10 +133,9 @@ class Renderer:
             needed = least.tokens + self._reserve
             budget = self._budget + self._reserve
             raise Refused(
-                f"This view needs at least {needed} tokens, because objective, constraints and hot "
-                f"issues are never shortened; the budget was {budget}. Nothing was changed. Call "
-                f"read(budget={max(needed, DEFAULT_BUDGET)}); resolving hot issues or retiring "
-                "constraints makes it less.",
+                f"This view needs at least {needed} tokens, because {self._unshortened()} never shortened; the budget "
+                f"was {budget}. Nothing was changed. Call read(budget={needed}), or with more to see "
+                f"more{self._less()}.",
                 needed=needed,
                 budget=budget,
             )
@@ -145,6 +145,22 @@ class Renderer:
             if view.tokens <= self._budget:
                 return self._citing_more(view)
             self._shed(view.tokens - self._budget)
+
+    def _unshortened(self) -> str:
+        """Returns what of this view is never shortened, with its verb."""
+        core, kinds = self._standing.snapshot.board.core, {item.type for item in self._whole}
+        told = ["objective"] if core.objective else []
+        told += ["constraints"] if core.constraints or ItemType.CONSTRAINT in kinds else []
+        told += ["hot issues"] if ItemType.HOT_ISSUE in kinds else []
+        *most, last = told or ["its first line and last line"]
+        return f"{', '.join(most)}{' and ' if most else ''}{last} {'is' if told == ['objective'] else 'are'}"
+
+    def _less(self) -> str:
+        """Returns a clause on what makes the part less that is never shortened; empty if nothing does."""
+        kinds = {item.type for item in self._whole}
+        ways = ["resolving hot issues"] if ItemType.HOT_ISSUE in kinds else []
+        ways += ["retiring constraints"] if ItemType.CONSTRAINT in kinds else []
+        return f"; {' or '.join(ways)} makes it less" if ways else ""
 
     def _citing_more(self, view: View) -> View:
         """Returns the view with as many cut texts named in its last line as the budget has room for."""
@@ -166,6 +182,7 @@ class Renderer:
         surroundings = law.surroundings(self._standing)
         if free >= _ROOMY or not sections:
             free -= self._place_surroundings(surroundings, free)
+        free -= self._place_own_work(free)
         free -= self._place_tasks(int(free * _TASKS_SHARE))
         duties = self._sections.listed[0]
         weighed = (*self._sections.weighed, self._sections.notes)
@@ -186,7 +203,8 @@ class Renderer:
         if not self._surroundings:
             room.tokens -= self._place_surroundings(surroundings, room.tokens)
         if not self._news:
-            self._place_news(room.tokens)
+            room.tokens -= self._place_news(room.tokens)
+        self._place_tasks(room.tokens)
 
     def _kept(self, tokens: int) -> int:
         notes = self._sections.notes.lines
@@ -238,16 +256,35 @@ class Renderer:
         self._news = lines
         return spent if lines else 0
 
-    def _place_tasks(self, free: int) -> int:
+    def _place_own_work(self, free: int) -> int:
+        """Places the reader's own turn and tasks: one line of each where there is any room, the rest in half of it.
+
+        Returns the tokens spent.
+        """
         spent = 0
-        sections = [run_section(self._standing), *task_sections(self._standing)]
-        for heading, *lines in filter(None, sections):
-            cost = self._count(heading) + 1
-            for place, line in enumerate(lines):
-                cost += self._count(line) + 1
-                if spent + cost > free:
-                    return spent
-                self._tasks += [line] if place else [heading, line]
+        for place, (own, lines) in enumerate(self._work):
+            if own:
+                spent += self._place_lines(place, lines[:2], free - spent)
+                spent += self._place_lines(place, lines, free // 2 - spent)
+        return spent
+
+    def _place_tasks(self, free: int) -> int:
+        """Places lines on the run and on tasks as far as there is room, and returns the tokens spent."""
+        spent = 0
+        for place, (_, lines) in enumerate(self._work):
+            spent += self._place_lines(place, lines, free - spent)
+        return spent
+
+    def _place_lines(self, place: int, lines: list[str], free: int) -> int:
+        """Adds those of a section's lines that follow the ones already placed and fit."""
+        placed = self._placed.setdefault(place, [])
+        spent = cost = 0
+        for number, line in enumerate(lines[len(placed) :], len(placed)):
+            cost += self._count(line) + 1
+            if spent + cost > free:
+                break
+            if number:  # a heading is placed with the first line below it
+                placed += lines[len(placed) : number + 1]
                 spent, cost = spent + cost, 0
         return spent
 
@@ -271,7 +308,13 @@ class Renderer:
                     over -= max(line.cost, 1)
                     line.lines, line.level, line.cost = [], ABSENT, 0
         if over > 0:
-            self._surroundings, self._news, self._tasks, self._done, self._held = "", [], [], [], []
+            self._surroundings, self._news, self._done, self._held = "", [], [], []
+            self._placed.clear()
+
+    @property
+    def _tasks(self) -> list[str]:
+        """The placed lines on the run and on tasks, in their order."""
+        return [line for place in sorted(self._placed) for line in self._placed[place]]
 
     def _count(self, text: str) -> int:
         return self._tokenizer.count(text)

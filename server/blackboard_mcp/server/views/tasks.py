@@ -14,10 +14,21 @@ from .standing import Standing
 _LISTED: Final = MAX_WORK - 1
 _TITLE: Final = 80
 _MINUTE: Final = 60
+_MINE: Final = "your tasks"
 
 
-def task_sections(standing: Standing) -> list[list[str]]:
-    """Returns sections of lines, each led by its heading with the next call; empty ones are left out."""
+def work_sections(standing: Standing) -> list[tuple[bool, list[str]]]:
+    """Returns sections of lines on the run and the tasks, each led by its heading with the next call.
+
+    Each comes with whether it is the reader's own turn or tasks. Empty ones are left out.
+    """
+    run = standing.snapshot.run
+    mine = run is not None and run.turn_of(standing.agent) is not None
+    owned = [(mine, run_section(standing))] if run is not None else []
+    return owned + [(lines[0].startswith(_MINE), lines) for lines in _task_sections(standing)]
+
+
+def _task_sections(standing: Standing) -> list[list[str]]:
     work = standing.snapshot.work
     if work is None:
         return []
@@ -26,7 +37,7 @@ def task_sections(standing: Standing) -> list[list[str]]:
     if work.held:
         first = work.held[0]
         call = f'claim(id="{first.id}", lease={first.lease}, op="done", text="…")'
-        found.append(_section(f"your tasks (end each: {call}):", work.held, map(_held, work.held)))
+        found.append(_section(f"{_MINE} (end each: {call}):", work.held, map(_held, work.held)))
     if work.ready:
         found.append(
             _section("ready for you (claim() takes the first):", work.ready, map(_ready, work.ready))
