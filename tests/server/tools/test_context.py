@@ -170,6 +170,22 @@ async def test_f72_rules_in_a_context_count_as_shown(tmp_path: Path) -> None:
         await bob.do("claim", op="done", text="8 bar")
 
 
+async def test_what_is_done_is_no_dead_end_and_a_passed_check_is_no_issue(board: Any, mode: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("Migrate the schema.", "PLAN")
+    await ann.do("post", id="P-1", status="RESOLVED")
+    await ann.post("Migrate by hand.", "PLAN")
+    await ann.do("post", id="P-2", status="WITHDRAWN")
+    await ann.do("report_result", check="pytest", ok=False, text="2 migrations failed")
+    assert "pytest fails" in await bob.say("get_context", query="migrate schema")
+    await ann.do("report_result", check="pytest", ok=True)
+    given = await bob.do("get_context", query="migrate schema")
+    parts = {entry["id"]: entry["part"] for entry in given["entries"]}
+    assert parts == {"P-1": "relevant", "P-2": "dead_ends"}
+    assert "P-1 by ann (live, 2 words, resolved): Migrate the schema." in given["context"].splitlines()
+    assert "pytest" not in given["context"]
+
+
 async def test_an_empty_board_has_an_empty_context(tmp_path: Path) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as opened:
         ann = await opened.join("ann")

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.agenda import Task, TaskState
 from blackboard_mcp.protocols.answers import Owed
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Refused
-from blackboard_mcp.protocols.items import FALLEN, EdgeKind, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import FALLEN, FINISHED, EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
@@ -64,7 +64,7 @@ class Found:
     def line(self) -> str:
         """The item as the context shows it."""
         item = self.item
-        done = f", {item.status.lower()}" if item.status in FALLEN else ""
+        done = f", {item.status.lower()}" if item.status in FINISHED else ""
         return f"{item.id} by {word(item.author)} ({self.why}{done}): {clip(item.text, _RELEVANT)}"
 
 
@@ -168,11 +168,10 @@ def render_context(
 
 
 def dead_ends(standing: Standing) -> list[Item]:
-    """Returns the findings in working memory that fell or gave way."""
-    items = [item for item in standing.items.values() if item.zone is Zone.WORKING]
-    return [
-        item for item in items if item.type in FINDINGS and (item.status in FALLEN or standing.done(item))
-    ]
+    """Returns the findings in working memory that fell or gave way; what is done is none of them."""
+    items = [item for item in standing.items.values() if item.zone is Zone.WORKING and item.type in FINDINGS]
+    replaced = standing.snapshot.replaced
+    return [i for i in items if i.status in FALLEN or i.number in replaced or i.gave_way_to]
 
 
 def against(item: Item) -> str:
@@ -216,7 +215,9 @@ def _own(standing: Standing, owed: Sequence[Owed]) -> Iterable[tuple[str, str]]:
 def relevant_live(standing: Standing, query: str) -> list[Found]:
     """Returns live items by the words of the query that they hold, rare words first; without one by their weight."""
     items = [
-        item for item in standing.items.values() if item.zone is Zone.WORKING and not standing.is_law(item)
+        item
+        for item in standing.items.values()
+        if item.zone is Zone.WORKING and not standing.is_law(item) and not _is_over(item)
     ]
     stems = dict.fromkeys(stems_of(query))
     if not stems:
@@ -232,6 +233,10 @@ def relevant_live(standing: Standing, query: str) -> list[Found]:
     }
     hits = sorted((item for item in items if held[item.number]), key=lambda i: (-scores[i.number], -i.number))
     return [Found(item, f"live, {_words(len(held[item.number]))}") for item in hits]
+
+
+def _is_over(item: Item) -> bool:
+    return item.type is ItemType.HOT_ISSUE and item.status in FINISHED
 
 
 def _words(count: int) -> str:
