@@ -290,7 +290,7 @@ async def test_what_a_critic_decides_waits_in_sight_until_another_confirms_it(bo
 async def test_what_a_critic_decides_is_offered_to_all_who_may_confirm_it(board: Any) -> None:
     alice, bob, carol = await dispute(board)
     await bob.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
-    pending = "another owner to confirm it: bob decides that F-1 falls"
+    pending = 'another owner to confirm it: bob decides that F-1 falls: "It burst."'
     assert f'{pending} → debate(op="confirm", id="F-1", outcome="falls")' in await carol.say("read")
     for who in (alice, bob):
         view = await who.say("read")
@@ -301,6 +301,29 @@ async def test_what_a_critic_decides_is_offered_to_all_who_may_confirm_it(board:
     await carol.do("debate", op="vote", id="F-1", approve=False, reason="I saw it.")
     told = 'debate.voted F-1 by carol: votes that it falls (0 for, 1 against) ("I saw it.")'
     assert told in await alice.say("read", since=1)
+
+
+@both
+async def test_whom_a_decision_condemns_hears_of_it_before_it_is_confirmed(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, deciders=("judge",)) as board_:
+        ben, dora, eve, _judge = await board_.join("ben", "dora", "eve", "judge")
+        await ben.post("The cache is cold.", "HYPOTHESIS")
+        await dora.post("It is warm.", "CRITIQUE", edges={"critiques": ["H-1"]})
+        await ben.say("read")
+        await eve.do("debate", op="decide", id="H-1", outcome="falls", reason='It holds "nothing".')
+        small = await ben.say("read", budget=(await ben.fail("read", budget=20))["needed"] + 30)
+        assert "decides" not in small
+        said = await ben.say("wait", seconds=0)
+        assert "debate.pending H-1 by eve: decides that it falls once another owner confirms it" in said
+        await eve.do("debate", op="decide", id="H-1", outcome="falls", reason='It holds "nothing" at all.')
+        line = next(
+            told for told in (await ben.say("read")).splitlines() if told.startswith("waits for you: ")
+        )
+        assert line == (
+            "waits for you: answer C-2; judge: confirm or decide otherwise (eve decides that H-1 falls: "
+            "\"It holds 'nothing' at all.\"); then dora: judge"
+        )
+        assert (await ben.say("wait", seconds=0)).startswith("no news")
 
 
 async def test_reasons_of_agreement_are_kept_and_shown_whole(board: Any) -> None:

@@ -96,7 +96,8 @@ class Looks:
         """Records that the agent was shown a view, and returns what it has still not been shown.
 
         Items with text in the view count as shown, and so do those folded into their lines. Of items that are
-        only named, all events count except posted texts. So do the events that the lines of news name.
+        only named, all events count except posted texts. So do the events that the lines of news name. Decisions
+        that wait to be confirmed count only where the view tells them.
 
         For the first view of a board with a long past, news begins at this view.
         """
@@ -112,8 +113,10 @@ class Looks:
             for event in snapshot.news.events
             if event.event not in _WRITTEN and event.number in named
         ]
+        undecided = {e.seq for e in snapshot.news.events if e.event is EventType.DEBATE_PENDING}
+        told = [at for at in told if at not in undecided]
         told += view.told
-        shown = {at for at, number in attention.fresh if number in texts}
+        shown = {at for at, number in attention.fresh if number in texts} - undecided
         return self._saw(board.id, agent, board.seq, attention, shown.union(told))
 
     def streamed(

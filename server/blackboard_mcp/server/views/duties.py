@@ -13,13 +13,15 @@ from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.debates import decided, duty_line
-from ..text.lines import excerpt, in_quotes, word
+from ..text.lines import clip, excerpt, in_quotes, word
 from .budget import Line
 from .lines import circumstances, identity, listed, name
 from .standing import Standing
 
 _READ_ON = 16
 """Tokens of the call that reads the rest of a text that was cut."""
+_REASON = 120
+"""Characters of the reason of a decision that are shown."""
 _OF_COURSE = frozenset({EdgeKind.CRITIQUES})
 
 
@@ -150,10 +152,16 @@ def _words(standing: Standing, item: Item) -> str:
 def _pending(standing: Standing, debate: Debate, decision: Decision) -> str:
     """Returns a clause on a decision that another owner has to confirm, with the call if the reader may."""
     root = standing.items[debate.root]
-    said = f"another owner to confirm it: {decided(decision, root.id, standing.items)}"
+    said = f"another owner to confirm it: {_verdict(standing, debate, decision)}"
     if standing.agent in (decision.agent, root.author):
         return said
     return f'{said} → debate(op="confirm", id="{root.id}", outcome="{decision.outcome}")'
+
+
+def _verdict(standing: Standing, debate: Debate, decision: Decision) -> str:
+    """Returns who decided what, and why: `eve decides that H-1 falls: "weak"`."""
+    said = decided(decision, standing.items[debate.root].id, standing.items)
+    return f"{said}: {in_quotes(clip(decision.reason, _REASON))}" if decision.reason else said
 
 
 def _awaited(standing: Standing, debate: Debate) -> str:
@@ -179,7 +187,8 @@ def _awaited(standing: Standing, debate: Debate) -> str:
             judges.append(who)
     told = [f"{who}: answer {listed(ids)}" for who, ids in answers.items()]
     if confirms:
-        told.append(f"{listed(confirms)}: confirm a decision or decide otherwise")
+        said = "; ".join(_verdict(standing, debate, decision) for decision in debate.decisions)
+        told.append(f"{listed(confirms)}: confirm or decide otherwise{f' ({said})' if said else ''}")
     else:
         told += [_pending(standing, debate, decision) for decision in debate.decisions]
     if judges:

@@ -364,7 +364,7 @@ class Renderer:
             line for section in self._all() for line in section.lines if line.level in (START, WHOLE)
         )
         folded = tuple(item.id for line in lines_there for item in line.folded)
-        told = (*(seq for line in self._news for seq in line.events), *self._begun())
+        told = (*(seq for line in self._news for seq in line.events), *self._begun(), *self._verdicts())
         tokens = count_lines(lines, self._tokenizer)
         return View(text, tokens, ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
 
@@ -375,6 +375,14 @@ class Renderer:
             if event.event in _BEGUN and not named.isdisjoint(
                 (event.data.get("task"), event.data.get("run"))
             ):
+                yield event.seq
+
+    def _verdicts(self) -> Iterator[int]:
+        """Yields the sequences of decisions that wait to be confirmed and that the line of their debate tells."""
+        lines = (line for section in self._all() for line in section.lines if line.level != ABSENT)
+        debated = {line.item.number for line in lines if line.after}
+        for event in self._standing.snapshot.news.events if debated else ():
+            if event.event is EventType.DEBATE_PENDING and event.number in debated:
                 yield event.seq
 
     def _levels(self) -> dict[int, int]:
