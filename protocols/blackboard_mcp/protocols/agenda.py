@@ -8,7 +8,7 @@ the newest lease of a task may end it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
@@ -275,6 +275,8 @@ class Agenda:
     over: dict[TaskState, int] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
     budget: AgendaBudget | None = None
+    kept: Mapping[int, Reservation] = field(default_factory=dict)
+    """A map from ready tasks to a reservation of another agent that keeps this one from taking them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +288,11 @@ class Workload:
 
     held: tuple[Task, ...] = ()
     ready: tuple[Task, ...] = ()
-    """The best first."""
+    """The best first; then those that the agent gave back last, then those of `kept`."""
     review: tuple[Task, ...] = ()
     budget: AgendaBudget | None = None
+    kept: Mapping[int, Reservation] = field(default_factory=dict)
+    """As in `Agenda`."""
 
 
 @dataclass(frozen=True, slots=True)

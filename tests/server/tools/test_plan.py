@@ -253,6 +253,85 @@ async def test_room_that_nothing_else_needs_goes_to_the_tasks(board: Any, mode: 
     assert all(f"T-{n} p3: part {n - 1} of the work\n" in said for n in range(1, 6))
 
 
+@both
+async def test_a_task_whose_files_another_has_is_not_called_ready(board: Any, mode: str) -> None:
+    pat, wes, yan = await board.join("pat", "wes", "yan")
+    items = [
+        {"title": "Edit conf", "paths": ["file:conf/**"]},
+        {"title": "Edit one", "paths": ["file:conf/a"]},
+    ]
+    await pat.do("plan", items=items)
+    lease = (await wes.do("claim"))["lease"]
+    assert (
+        "ready for you once what it needs is free (claim() waits for that):\n"
+        "T-2 p3, wes has reserved file:conf/**: Edit one\n"
+    ) in await yan.say("read")
+    told = "T-2 ready when wes, who has reserved file:conf/**, gives it back · p3: Edit one"
+    assert (await yan.say("claim", seconds=0)).splitlines()[0] == (
+        f"nothing ready for you, 2 open; first {told}. claim() waits; stopping is fine"
+    )
+    assert told in (await yan.say("plan")).splitlines()
+    assert "T-2 p3: Edit one\n" in await wes.say("read"), "its own reservation keeps nothing from it"
+    await pat.do("plan", items=[{"title": "Rest"}])
+    assert (
+        "ready for you (claim() takes the first):\nT-3 p3: Rest\n"
+        "T-2 p3, wes has reserved file:conf/**: Edit one\n"
+    ) in await yan.say("read")
+    assert (await yan.do("claim"))["id"] == "T-3"
+    await wes.do("claim", lease=lease, op="release")
+    assert "reserved" not in await pat.say("read")
+
+
+@both
+async def test_who_holds_a_task_is_told_to_end_it_and_not_to_stop(board: Any, mode: str) -> None:
+    pat, wes = await board.join("pat", "wes")
+    await pat.do("plan", items=[{"title": "one"}, {"title": "two", "after": ["$1"]}])
+    lease = (await wes.do("claim"))["lease"]
+    assert (await wes.say("claim", seconds=0)).splitlines()[0] == (
+        f"nothing else is ready for you, 2 open; you hold T-1 (lease {lease}): end it first, "
+        f'claim(id="T-1", lease={lease}, op="done" or "release", text="…")'
+    )
+
+
+@both
+async def test_what_an_agent_gave_back_comes_to_it_last(board: Any, mode: str) -> None:
+    pat, wes, yan = await board.join("pat", "wes", "yan")
+    await pat.do("plan", items=[{"title": "one", "priority": 5}, {"title": "two"}, {"title": "three"}])
+    await wes.do("claim")
+    said = await wes.say("claim", id="T-1", op="release", text="too hard for me")
+    assert (
+        "\nnext: claim(), which takes T-1 again only if nothing else is ready for you; plan() shows" in said
+    )
+    assert "ready for you (claim() takes the first):\nT-2 p3: two\nT-3 p3: three\nT-1 p5: one\n" in (
+        await wes.say("read")
+    )
+    assert (await wes.do("claim"))["id"] == "T-2"
+    assert (await yan.do("claim"))["id"] == "T-1"
+    await yan.do("claim", id="T-1", op="fail", text="nor for me")
+    assert (await wes.do("claim"))["id"] == "T-1", "another had it since"
+    await wes.do("claim", id="T-1", op="release")
+    assert (await wes.do("claim"))["id"] == "T-3"
+    assert (await wes.do("claim"))["id"] == "T-1", "rather than nothing"
+
+
+@both
+async def test_an_attempt_names_whose_result_was_rejected_and_who_ever_held_a_task(
+    board: Any, mode: str
+) -> None:
+    pat, wes, yan = await board.join("pat", "wes", "yan")
+    await pat.do("plan", items=[{"title": "Check figures", "verify": True}])
+    await yan.do("claim")
+    await yan.do("claim", op="done", text="It is 42.")
+    await wes.do("claim", id="T-1", op="verify", ok=False, text="It is 41.")
+    taken = await pat.say("claim", id="T-1")
+    assert "\nbefore: yan's result was rejected: It is 41.\n" in taken
+    never = (await wes.fail("claim", id="T-1", op="done", text="x"))["message"]
+    assert never.startswith("T-1 is not yours: pat holds it under lease")
+    assert (await yan.fail("claim", id="T-1", op="done", text="x"))["message"].startswith(
+        "T-1 is not yours any more: pat holds it"
+    )
+
+
 async def test_a_view_names_no_tasks_to_clients_without_the_tool(tmp_path: Path) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
         await (await opened.join("ann")).do("plan", items=[{"title": "one"}])
@@ -320,7 +399,7 @@ async def test_one_holder_and_the_other_is_told(board: Any, mode: str) -> None:
     assert failure["error"] == "conflict"
     assert (failure["holder"], failure["lease"]) == ("ann", held["lease"])
     failure = await ben.fail("claim", id="T-1", op="done", lease=held["lease"], text="mine")
-    assert "not yours any more: ann holds it" in failure["message"]
+    assert "T-1 is not yours: ann holds it" in failure["message"]
     board.clock.advance(301)
     taken = await ben.do("claim")
     assert taken["lease"] > held["lease"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from blackboard_mcp.protocols.agenda import (
     Agenda,
     AgendaBudget,
     Attempt,
     Planned,
+    Reservation,
     Settled,
     Taken,
     Task,
@@ -32,6 +34,7 @@ _DEAD_END = 240
 _BLOCKERS = 3
 _FEW = 3
 _SECONDS = 60
+_ENDS = {"rejected": "'s result was rejected"}
 
 
 def left(until: datetime | None, now: datetime) -> str:
@@ -42,9 +45,14 @@ def left(until: datetime | None, now: datetime) -> str:
     return f"{seconds // _SECONDS}m left" if seconds >= 2 * _SECONDS else f"{seconds}s left"
 
 
-def task_line(task: Task, now: datetime) -> str:
-    """Returns one line on a task: `T-5 waits for T-4 RUNNING by ann · p5 · for ben: title`."""
-    if task.ready:
+def task_line(task: Task, now: datetime, kept: Reservation | None = None) -> str:
+    """Returns one line on a task: `T-5 waits for T-4 RUNNING by ann · p5 · for ben: title`.
+
+    `kept` is another's reservation of what a ready task needs.
+    """
+    if kept is not None:
+        said = f"ready when {word(kept.agent)}, who has reserved {flat(kept.pattern)}, gives it back"
+    elif task.ready:
         said = "ready"
     elif task.state is TaskState.PENDING:
         blocked = "; ".join(one_line(one) for one in task.blocked_by[:_BLOCKERS])
@@ -78,7 +86,7 @@ def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
     ready = [task for task in agenda.tasks if task.ready]
     rest = [t for t in agenda.tasks if not t.ready and t.number not in mine and t.number not in review]
     lines += _part('yours (end them: claim(id="…", op="done", text="…")):', agenda.mine[:_MINE], now)
-    lines += _part("ready (claim() takes the first that is for you):", ready, now)
+    lines += _part("ready (claim() takes the first that is for you):", ready, now, agenda.kept)
     lines += _part(
         'to confirm (claim(id="…", op="verify", ok=true or false, text="…")):', agenda.review[:_MINE], now
     )
@@ -95,10 +103,15 @@ def _budget(budget: AgendaBudget | None) -> list[str]:
     return [f"budget of the tasks: {line}"] if line else []
 
 
-def _part(heading: str, listed: Sequence[Task], now: datetime) -> Iterable[str]:
+def _part(
+    heading: str,
+    listed: Sequence[Task],
+    now: datetime,
+    kept: Mapping[int, Reservation] = MappingProxyType({}),
+) -> Iterable[str]:
     if listed:
         yield heading
-        yield from (task_line(task, now) for task in listed)
+        yield from (task_line(task, now, kept.get(task.number)) for task in listed)
 
 
 def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[str]:
@@ -126,7 +139,8 @@ def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[s
 def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
     """Returns a line for each earlier attempt, the last one last."""
     return [
-        f"before: {word(one.agent)} {one.how}{f': {clip(one.note, _NOTE)}' if one.note else ''}"
+        f"before: {word(one.agent)}{_ENDS.get(one.how, f' {one.how}')}"
+        f"{f': {clip(one.note, _NOTE)}' if one.note else ''}"
         for one in attempts
     ]
 
@@ -157,7 +171,7 @@ def rule_lines(book: RuleBook) -> list[str]:
 def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
     """Returns what a claim took with the calls that end it, or why there is nothing."""
     if claimed.taken is None:
-        return [_nothing(claimed.waits, claimed.total, now)]
+        return [_nothing(claimed, now)]
     taken = claimed.taken
     if taken.task is None:
         return _reserved(taken)
@@ -193,13 +207,19 @@ def _reserved(taken: Taken) -> list[str]:
     ]
 
 
-def _nothing(waits: Sequence[Task], total: int, now: datetime) -> str:
-    if not total:
+def _nothing(claimed: Claimed, now: datetime) -> str:
+    if not claimed.total:
         return "nothing to claim: no open tasks; plan() plans some"
-    first = task_line(waits[0], now) if waits else ""
-    return (
-        f"nothing ready for you, {total} open; first {clip(first, _TITLE)}. claim() waits; stopping is fine"
-    )
+    if claimed.mine:
+        first = claimed.mine[0]
+        held = ", ".join(f"{task.id} (lease {task.lease})" for task in claimed.mine[:_FEW])
+        call = f'claim(id="{first.id}", lease={first.lease}, op="done" or "release", text="…")'
+        return f"nothing else is ready for you, {claimed.total} open; you hold {held}: end it first, {call}"
+    line = ""
+    if claimed.waits:
+        next_ = claimed.waits[0]
+        line = clip(task_line(next_, now, claimed.kept.get(next_.number)), _TITLE)
+    return f"nothing ready for you, {claimed.total} open; first {line}. claim() waits; stopping is fine"
 
 
 def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
@@ -230,5 +250,8 @@ def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
     if done.freed:
         lines.append(f"{', '.join(map(task_id, done.freed[:_MINE]))}: ready now")
     if op in ("done", "fail", "release", "verify"):
-        lines.append("next: claim(); plan() shows what waits to be confirmed")
+        again = (
+            f", which takes {task.id} again only if nothing else is ready for you" if op == "release" else ""
+        )
+        lines.append(f"next: claim(){again}; plan() shows what waits to be confirmed")
     return lines

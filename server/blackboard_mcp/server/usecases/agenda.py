@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.agenda import (
     NewTask,
     Planned,
     Prospect,
+    Reservation,
     Settle,
     Settled,
     Taken,
@@ -59,7 +60,8 @@ UNDELIVERED: Final = "the call that took it was cancelled"
 class Claimed:
     """What a claim took, or nothing; with the board's rules, and what the agent should know where it got nothing.
 
-    `waits` are tasks that are not over, at most a few, and `total` counts all of them.
+    `waits` are tasks that are not over, at most a few, and `total` counts all of them. `mine` are those that the agent
+    holds, and `kept` is as in `Agenda`.
     """
 
     taken: Taken | None
@@ -68,6 +70,8 @@ class Claimed:
     attention: Attention
     waits: tuple[Task, ...] = ()
     total: int = 0
+    mine: tuple[Task, ...] = ()
+    kept: Mapping[int, Reservation] = field(default_factory=dict)
 
 
 class Tasks:
@@ -279,8 +283,9 @@ class Tasks:
             if once is None and taken is not None:
                 self._later(self._give_back(name, agent, taken))
             raise
-        waits, total = ((), 0) if agenda is None else (agenda.tasks, agenda.total)
-        return Claimed(taken, rules, seq, attention, waits, total)
+        if agenda is None:
+            return Claimed(taken, rules, seq, attention)
+        return Claimed(taken, rules, seq, attention, agenda.tasks, agenda.total, agenda.mine, agenda.kept)
 
     def _wanted(self, board: str, agent: str) -> NoticeFor:
         return NoticeFor(self._board.looks.of(board, agent), rules=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from blackboard_mcp.protocols.agenda import MAX_WORK, AgendaBudget, Task, TaskState
+from blackboard_mcp.protocols.agenda import MAX_WORK, AgendaBudget, Reservation, Task, TaskState
 from blackboard_mcp.protocols.runs import Budget, Run, RunState, RunTurn
 
 from ..text.lines import clip, word
@@ -39,9 +39,14 @@ def _task_sections(standing: Standing) -> list[list[str]]:
         call = f'claim(id="{first.id}", lease={first.lease}, op="done", text="…")'
         found.append(_section(f"{_MINE} (end each: {call}):", work.held, map(_held, work.held)))
     if work.ready:
-        found.append(
-            _section("ready for you (claim() takes the first):", work.ready, map(_ready, work.ready))
+        kept = work.kept
+        told = (
+            "(claim() takes the first)"
+            if work.ready[0].number not in kept
+            else "once what it needs is free (claim() waits for that)"
         )
+        lines = [_ready(task, kept.get(task.number)) for task in work.ready]
+        found.append(_section(f"ready for you {told}:", work.ready, lines))
     if work.review:
         call = f'claim(id="{work.review[0].id}", op="verify", ok=true or false, text="…")'
         found.append(_section(f"to confirm ({call}):", work.review, map(_done, work.review)))
@@ -103,8 +108,9 @@ def _held(task: Task) -> str:
     return f"{task.id} lease {task.lease}, {left} left"
 
 
-def _ready(task: Task) -> str:
-    return f"{task.id} p{task.priority}{' for you alone' if task.worker else ''}"
+def _ready(task: Task, kept: Reservation | None) -> str:
+    needs = f", {word(kept.agent)} has reserved {clip(kept.pattern, _TITLE)}" if kept is not None else ""
+    return f"{task.id} p{task.priority}{' for you alone' if task.worker else ''}{needs}"
 
 
 def _done(task: Task) -> str:

@@ -21,6 +21,7 @@ from .rows import MICROS, TaskRow
 
 _BOARDS: Final = 20
 LAPSED: Final = "lapsed"
+RELEASED: Final = "released"
 
 
 def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
@@ -138,7 +139,7 @@ def release_all(ledger: Ledger, agent: str, note: str) -> Steps[tuple[str, ...]]
 
 def release(ledger: Ledger, row: TaskRow, note: str, usage: Usage | None = None) -> Steps[None]:
     """Gives a held task back with a note for the next; whom it is for is told."""
-    yield from rows.end_attempt(ledger, row, "released", note)
+    yield from rows.end_attempt(ledger, row, RELEASED, note)
     yield from drop_reservations(ledger, row.lease)
     yield from rows.move(ledger, row, TaskState.PENDING, why=note, usage=usage)
     data = {"task": row.id, "lease": row.lease, "holder": row.holder or ledger.agent, "note": note}

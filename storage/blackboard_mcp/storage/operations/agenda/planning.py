@@ -531,6 +531,7 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
     )
     ended = [] if total else (yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS))
     over = {TaskState(state): count for state, count in ended if count}
+    reserved = yield from reservations.listed(row.no, now)
     return Agenda(
         tasks=tuple(shown[:limit]),
         total=total,
@@ -538,8 +539,9 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         mine=tuple(by_number[n] for n in mine if by_number[n].state in HELD),
         review=tuple(by_number[n] for n in listed[TaskState.REVIEW] if by_number[n].holder != agent),
         over=over,
-        reservations=(yield from reservations.listed(row.no, now)),
+        reservations=reserved,
         budget=(yield from _budget(row.no)),
+        kept=reservations.kept(shown[:limit], reserved, agent),
     )
 
 

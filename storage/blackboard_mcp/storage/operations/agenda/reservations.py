@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from blackboard_mcp.protocols.agenda import MAX_PATHS, MAX_PATTERN, MAX_RESERVATIONS, Reservation, task_id
+from blackboard_mcp.protocols.agenda import (
+    MAX_PATHS,
+    MAX_PATTERN,
+    MAX_RESERVATIONS,
+    Reservation,
+    Task,
+    task_id,
+)
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded
 from blackboard_mcp.protocols.workspace import fold
 
@@ -98,18 +105,36 @@ def check_free(ledger: Ledger, wanted: dict[str, bool]) -> Steps[None]:
         Conflict: another agent has one of them; it names holder, lease and end.
     """
     for other in (yield from _of_others(ledger)):
-        for pattern, shared in wanted.items():
-            if not (shared and other.shared) and overlap(pattern, other.pattern):
-                task = f" for {task_id(other.task)}" if other.task else ""
-                raise Conflict(
-                    f"{other.agent} has reserved {other.pattern} under lease {other.lease}{task} until "
-                    f"{other.until:%H:%M:%SZ}, and it overlaps {pattern}. Nothing was changed; take other work, or "
-                    "wait() until it is released.",
-                    holder=other.agent,
-                    lease=other.lease,
-                    pattern=other.pattern,
-                    until=other.until.isoformat(),
-                )
+        for pattern in _meeting(other, wanted):
+            task = f" for {task_id(other.task)}" if other.task else ""
+            raise Conflict(
+                f"{other.agent} has reserved {other.pattern} under lease {other.lease}{task} until "
+                f"{other.until:%H:%M:%SZ}, and it overlaps {pattern}. Nothing was changed; take other work, or "
+                "wait() until it is released.",
+                holder=other.agent,
+                lease=other.lease,
+                pattern=other.pattern,
+                until=other.until.isoformat(),
+            )
+
+
+def _meeting(other: Reservation, wanted: Mapping[str, bool]) -> Iterator[str]:
+    """Yields the patterns that overlap a reservation, but for those that both sides share."""
+    for pattern, shared in wanted.items():
+        if not (shared and other.shared) and overlap(pattern, other.pattern):
+            yield pattern
+
+
+def kept(tasks: Iterable[Task], there: Sequence[Reservation], agent: str) -> dict[int, Reservation]:
+    """Returns a map from those ready tasks that the agent cannot take to the reservation that keeps it from them."""
+    found: dict[int, Reservation] = {}
+    for task in tasks:
+        if task.ready and task.paths:
+            wanted = check(task.paths)
+            met = (other for other in there if other.agent != agent and any(_meeting(other, wanted)))
+            if (other := next(met, None)) is not None:
+                found[task.number] = other
+    return found
 
 
 def is_free(ledger: Ledger, paths: Sequence[str]) -> Steps[bool]:

@@ -36,6 +36,8 @@ from .lapses import begin
 from .rows import MICROS, TaskRow
 from .taking import check_seconds
 
+_FORMER: Final = 100
+"""Most ended attempts at a task that are searched for one of an agent."""
 _NOTE: Final = 300
 """Characters of a note that an event repeats."""
 
@@ -184,6 +186,14 @@ def _check_lease(ledger: Ledger, row: TaskRow, act: Settle) -> Steps[bool]:
         raise Conflict(
             f"Lease {act.lease} of {row.id} has ended: yours is {row.lease} now, until {until:%H:%M:%SZ}. Nothing was "
             "changed; what you did under the old one may be old.",
+            **facts,
+        )
+    if ledger.agent not in {
+        one.agent for one in (yield from lapses.attempts(ledger.no, row.number, _FORMER))
+    }:
+        raise Conflict(
+            f"{row.id} is not yours: {row.holder} holds it under lease {row.lease} until {until:%H:%M:%SZ}. Nothing "
+            "was changed; claim() takes the best that is ready.",
             **facts,
         )
     raise Conflict(

@@ -82,7 +82,8 @@ def take(
     notice: NoticeFor | None = None,
     once: Once | None = None,
 ) -> Steps[Taken | None]:
-    """Takes the named task, or the best ready one that the agent may take: by priority, then the oldest.
+    """Takes the named task, or the best ready one that the agent may take: by priority, then the oldest; last
+    what the agent gave back and nobody took since.
 
     `None` if no task is ready for it. `skills` are in addition to those that the agent offers on the board. With
     `paths` and without `number` it reserves only. The task's own `paths` are reserved with it. `notice` is what to tell
@@ -140,11 +141,22 @@ def skills_of(no: int, agent: str, given: Sequence[str] | None) -> Steps[list[st
 
 def _best(ledger: Ledger, able: Sequence[str], paths: Sequence[str]) -> Steps[TaskRow | None]:
     """Returns the best task that the agent could take now, or `None`."""
-    for number in (yield from candidates(ledger.no, ledger.agent, able, _TRIED)):
-        row = (yield from rows.find_tasks(ledger.no, [number]))[number]
+    listed = yield from candidates(ledger.no, ledger.agent, able, _TRIED)
+    found = (yield from rows.find_tasks(ledger.no, listed)) if listed else {}
+    for row in (yield from in_turn(ledger.no, ledger.agent, [found[number] for number in listed])):
         if (yield from reservations.is_free(ledger, [*row.patterns(), *paths])):
             return row
     return None
+
+
+def in_turn(no: int, agent: str, listed: Sequence[TaskRow]) -> Steps[list[TaskRow]]:
+    """Returns the tasks in the same order, but last those that the agent gave back and nobody took since."""
+    back: list[TaskRow] = []
+    for row in listed:
+        last = (yield from lapses.attempts(no, row.number, 1)) if row.attempts else ()
+        if last and (last[0].agent, last[0].how, last[0].lease) == (agent, lapses.RELEASED, row.lease):
+            back.append(row)
+    return [row for row in listed if row not in back] + back
 
 
 def _tell_of_budget(ledger: Ledger, able: Sequence[str]) -> Steps[None]:

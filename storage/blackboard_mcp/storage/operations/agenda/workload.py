@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.agenda import MAX_WORK, TaskState, Workload
 
 from ..ledger.principals import owners_of
 from ..ledger.rows import BoardRow, Steps, sql
-from . import budgets, rows, taking
+from . import budgets, reservations, rows, taking
 from .rows import TaskRow
 
 _REVIEWED: Final = 20
@@ -26,6 +26,7 @@ def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
     ready = yield from taking.candidates(no, agent, able, MAX_WORK)
     done = [n for (n,) in (yield sql("tasks_in"), (no, str(TaskState.REVIEW), _REVIEWED))]
     found = yield from rows.find_tasks(no, {*held, *ready, *done})
+    ready = [row.number for row in (yield from taking.in_turn(no, agent, [found[n] for n in ready]))]
     review = yield from _confirmable(agent, (found[n] for n in done))
     listed = [*held, *ready, *review[:MAX_WORK]]
     # An instant before every lease: only the sweep ends them here.
@@ -33,7 +34,16 @@ def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
     ends = len(held), len(held) + len(ready)
     budget = yield from budgets.find(no)
     told = None if budget is None else budget.value()
-    return Workload(made[: ends[0]], made[ends[0] : ends[1]], made[ends[1] :], told)
+    could = made[ends[0] : ends[1]]
+    there = (yield from reservations.listed(no, 0)) if any(task.paths for task in could) else ()
+    kept = reservations.kept(could, there, agent)
+    return Workload(
+        made[: ends[0]],
+        tuple(sorted(could, key=lambda task: task.number in kept)),
+        made[ends[1] :],
+        told,
+        kept,
+    )
 
 
 def _confirmable(agent: str, done: Iterable[TaskRow]) -> Steps[list[int]]:
