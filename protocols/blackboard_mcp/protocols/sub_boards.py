@@ -19,6 +19,8 @@ MAX_ABOVE: Final = 10
 """Most boards above a sub-board."""
 BOUND: Final = "board:"
 """The beginning of the binding (`worker`) of a task that a board does; no agent's name has a colon."""
+TASK_KEY: Final = "task:"
+"""The beginning of the key of the problem on the board below; the id of the task follows."""
 
 OnFail = Literal["fault", "complete"]
 

@@ -57,6 +57,17 @@ async def test_a_board_below_gets_its_inputs_and_gives_back_its_answer(board: An
     assert waiting["board"] == {**below, "fail": "fault", "wait": True}
     assert "WAITING by system for board tides" in await ann.say("plan")
 
+    ends = 'turn(start={"problem": "…"}'
+    assert (
+        f'ends with a run there, {ends}, board="tides"), or when a steward settles that board'
+        in await ann.say("plan", why="T-1")
+    )
+    line = next(told for told in (await ben.say("read", board="tides")).splitlines() if "task:T-1" in told)
+    assert (
+        f"whose task ends with a run here, {ends}), or when a steward settles the board: then its last"
+        in line
+    )
+
     there = await ben.do("read", board="tides", keys=["stations", "closed", "task:T-1"])
     assert [(one["text"], one["author"]) for one in there["items"]] == [
         ("Nine stations.", "system"),
@@ -88,6 +99,7 @@ async def test_a_settled_board_answers_with_its_last_answer_or_fails_as_configur
     items = [{"title": name, "board": {"id": name, "fail": fail}} for name, fail in FAILS]
     await ann.do("plan", items=[*items, {"title": "quick", "board": {"id": "quick", "wait": False}}])
     assert (await task(ann, "T-4", "COMPLETED"))["result"] is None
+    assert "whose task ends" not in await ann.say("read", board="quick")
     for name in ("answered", "faulted", "ignored"):
         await task(ann, f"T-{[one for one, _ in FAILS].index(name) + 1}", "WAITING")
         if name == "answered":

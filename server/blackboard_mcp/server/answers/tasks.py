@@ -125,6 +125,12 @@ def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[s
     if task.verify:
         who = "an agent of another owner" if task.verify == "owner" else "another agent"
         lines.append(f"{who} confirms it")
+    if task.sub is not None and task.sub.wait and task.state is TaskState.WAITING:
+        below = task.sub.board
+        lines.append(
+            f'ends with a run there, turn(start={{"problem": "…"}}, board="{below}"), or when a steward settles that '
+            "board: then its last ANSWER is the result"
+        )
     lines += attempt_lines(attempts)
     by = f"planned by {word(task.created_by)}"
     if task.created_at is not None:

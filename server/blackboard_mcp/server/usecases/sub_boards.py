@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, StoreError
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, parse_ref
-from blackboard_mcp.protocols.sub_boards import SubDue
+from blackboard_mcp.protocols.sub_boards import TASK_KEY, SubDue
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 
 from ..input.posts import PostFields
@@ -120,7 +120,7 @@ class SubBoards:
             text=said,
             type="PROBLEM",
             visibility="board",
-            metadata={"task": task_id(due.number)},
+            metadata={"task": task_id(due.number), **({} if due.sub.wait else {"wait": False})},
         )
         await self._put(due, below, [*entries, problem])
         await self._store.begin_sub_board(due.board, due.number)
@@ -213,4 +213,4 @@ def _elsewhere(kind: ItemType) -> Literal["FACT", "HYPOTHESIS", "PLAN", "RESULT"
 
 def _problem(due: SubDue) -> str:
     """Returns the key of the entry on the board below that says what is to be done."""
-    return f"task:{task_id(due.number)}"
+    return f"{TASK_KEY}{task_id(due.number)}"

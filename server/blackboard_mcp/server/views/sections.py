@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable
 from functools import partial
 
 from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
+from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.sub_boards import TASK_KEY
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.lines import clip, fate, favour, in_quotes, relative_age, solved, successor, word
@@ -22,6 +24,10 @@ _ENDED = {
     DebateState.WITHDRAWN: "its critics withdrew",
     DebateState.EXPIRED: "nobody decided in time",
 }
+_ENDS_TASK = (
+    'whose task ends with a run here, turn(start={"problem": "…"}), or when a steward settles the board: then its last '
+    "ANSWER is the result"
+)
 _REASON = 80
 _FORMER = 140
 """Characters of what a decision, answer or plan replaced that stand in its line."""
@@ -161,6 +167,8 @@ class Sections:
         answer = standing.snapshot.answered.get(item.number)
         told = f" asks {listed(names)}" if names and item.type is ItemType.QUESTION else ""
         told += f", newest answer {answer}" if answer is not None else ""
+        if item.author == SYSTEM and (item.key or "").startswith(TASK_KEY) and "wait" not in item.metadata:
+            told += f", {_ENDS_TASK}"
         decision = standing.decision(item) if item.type is ItemType.PROBLEM else None
         if decision is not None:
             told += f", decided in {decision.id}"
