@@ -87,3 +87,5 @@ class Explained:
     outlook: PassOutlook | None = None
     readers: Mapping[int, Readership] = field(default_factory=dict)
     """Who was shown the items, by item number; for explanations of items by name."""
+    staying: Mapping[int, int] = field(default_factory=dict)
+    """Items of the board that stay for a while although the guard does not protect them: their tokens by number."""

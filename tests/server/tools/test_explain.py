@@ -200,3 +200,25 @@ async def test_where_a_quorum_closes_debates_an_item_waits_for_votes(board: Any)
         f"stays: open debate on {root['id']}, waits for 2 owners' votes on one side: "
         f'debate(op="vote", id="{root["id"]}")'
     ]
+
+
+async def test_what_debates_cite_counts_among_what_is_protected(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    log = await alice.post("the pump ran hot", "LOG")
+    note = await alice.do("post", text="my own trace", type="LOG", visibility="private")
+    own = note["items"][0]["id"]
+    root = await alice.post("the pump is broken", "HYPOTHESIS")
+    await alice.post("more of it", "REPLY", edges={"replies_to": [root["id"]], "derived_from": [own]})
+    said = await bob.say("read", explain=True)
+    assert "nothing is protected" in said
+    await bob.post("no", "CRITIQUE", edges={"critiques": [root["id"]], "derived_from": [log["id"]]})
+    one = await carol.say("read", ids=[log["id"]], explain=True)
+    assert "stays: cited in an open debate" in one
+    said = await carol.say("read", explain=True)
+    assert "protected 4 items, 12 tokens:" in said
+    assert f"\ncited in an open debate: {log['id']}\n" in said
+    assert own not in said
+    await alice.post("why", "REPLY", edges={"replies_to": ["C-5"], "derived_from": [own]})
+    mine = await alice.say("read", explain=True)
+    assert f"\ncited in an open debate: {log['id']}, {own}\n" in mine
+    assert own not in await carol.say("read", explain=True)

@@ -130,11 +130,17 @@ class ItemReader:
         snapshot = await self._store.snapshot(board, agent, look=look)
         held = [item.number for item in snapshot.items if item.number in snapshot.protected]
         figures = await self._store.statistics(board, agent)
-        numbers = [parse_ref(id_).number for id_, _ in first] + held[: MAX_EXPLAINED - len(first)]
+        staying = (await self._store.explain(board, agent, [], look=look)).staying
+        stay = [*staying, *held]
+        numbers = [parse_ref(id_).number for id_, _ in first] + stay[: MAX_EXPLAINED - len(first)]
         explained = await self._store.explain(board, agent, list(dict.fromkeys(numbers)), look=look)
         shown = [explanation.item.number for explanation in explained.explanations]
         attention = self._looks.told(board, agent, explained.seq, explained.attention, shown, Way.EXPLAIN)
-        outlook = PassOutlook(figures.protected_items, figures.protected_tokens, tuple(first))
+        outlook = PassOutlook(
+            figures.protected_items + len(staying),
+            figures.protected_tokens + sum(staying.values()),
+            tuple(first),
+        )
         return replace(explained, attention=attention, outlook=outlook)
 
     async def _taken_back(self, agent: str, board: str, items: Sequence[Item]) -> dict[int, Event]:

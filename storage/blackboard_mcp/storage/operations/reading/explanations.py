@@ -64,7 +64,18 @@ def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: in
         tokens=row.working_tokens - row.private_tokens + own[0][1],
         seq=row.seq,
         attention=waiting,
+        staying=(yield from _staying(row, stays, agent, now)),
     )
+
+
+def _staying(board: BoardRow, stays: weighing.Staying, agent: str, now: int) -> Steps[dict[int, int]]:
+    """Returns what stays for a while, as far as the agent may see it, without what the guard protects."""
+    found = (yield from load(board.no, list(stays.why), agent)) if stays.why else {}
+    if not found:
+        return {}
+    held = yield from guard_index.protected_among(board.no, list(found))
+    there = yield from weighing.candidates(board, [number for number in found if number not in held], now)
+    return {number: item.tokens for number, item in there.items() if not item.expired}
 
 
 def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ...]]]:
