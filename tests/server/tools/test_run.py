@@ -246,6 +246,35 @@ async def test_a_sealed_round_opens_as_one_and_names_what_only_one_had(board: An
     assert "L-3 ben: The disk is full. The fan is loud." in lines
 
 
+@pytest.mark.parametrize("strategy", [None, "round-robin", "volunteer", "interest"])
+async def test_a_sealed_run_needs_rounds_of_several_agents(board: Any, strategy: str | None) -> None:
+    ann, _ = await board.join("ann", "ben")
+    given = {"problem": "Why?", "agents": ["ann", "ben"], "sealed": True, "max_rounds": 1}
+    wanted = given if strategy is None else {**given, "strategy": strategy}
+    said = (await ann.fail("turn", start=wanted, seconds=0))["message"]
+    assert f'with the strategy "{strategy or "round-robin"}" each round is one agent\'s' in said
+    assert 'Nothing was changed; give "strategy": "choreography"' in said
+    assert (await ann.do("turn", start={**given, "strategy": "choreography"}, seconds=0))["run"] == "run-1"
+
+
+async def test_who_is_no_agent_of_a_run_or_too_late_hears_so(board: Any) -> None:
+    ann, ben, eve = await board.join("ann", "ben", "eve")
+    await start(ann, agents=["ann", "ben"], max_rounds=1)
+    told = "you are no agent of it: post(text=…) tells them what you know, wait() follows it"
+    assert told in await eve.say("turn", seconds=0)
+    said = (await eve.fail("turn", text="I know."))["message"]
+    assert said == (
+        "You are no agent of run-1 (ann, ben). Nothing was changed; post(text=…) tells them what you know."
+    )
+    assert "turn() waits for yours" in (await ben.fail("turn", text="Too early."))["message"]
+    await ann.do("turn", text="It leaks.", seconds=0)
+    said = (await ben.fail("turn", text="Too late."))["message"]
+    assert said.startswith("The rounds of run-1 are over, ann (lease ")
+    assert said.endswith(
+        "answers. Nothing was changed; post(text=…) tells what you know, turn() waits for the answer."
+    )
+
+
 async def test_f75_every_fact_that_one_agent_alone_had_is_there_before_the_answer(board: Any) -> None:
     names = ("ann", "ben", "cara", "dan", "eve")
     agents = dict(zip(names, await board.join(*names), strict=True))

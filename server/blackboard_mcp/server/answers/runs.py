@@ -95,7 +95,7 @@ def _waiting(standing: Standing, run: Run, now: datetime) -> str:
         return (
             f'{said}; you are no agent of it: join(role="…") takes part'
             if not run.agents
-            else f"{said}; not yours"
+            else f"{said}; you are no agent of it: post(text=…) tells them what you know, wait() follows it"
         )
     if standing.misses >= _PATIENT:
         return f"{said}. wait() wakes you too; stopping is fine: it goes on"

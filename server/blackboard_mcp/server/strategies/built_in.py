@@ -79,6 +79,8 @@ def _of_run_alone(strategy: Callable[[Situation], Chosen]) -> AtOnce:
     )
 
 
+ONE_BY_ONE: Final = frozenset({"round-robin", "volunteer", "interest"})
+"""Those of them that give one agent a turn in each round."""
 UNSEEING: Final[Mapping[str, AtOnce]] = {
     name: _of_run_alone(BUILT_IN[name]) for name in ("round-robin", "volunteer", "choreography")
 }

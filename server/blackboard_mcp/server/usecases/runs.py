@@ -41,7 +41,7 @@ from ..background import heeded
 from ..input.idempotency import once_of
 from ..input.posts import check_addressed, check_agent, check_text
 from ..limits.rates import size_of
-from ..strategies.built_in import UNSEEING
+from ..strategies.built_in import ONE_BY_ONE, UNSEEING
 from ..strategies.decisions import NotUnderstood, parse_decision
 from .agenda import Tasks
 from .blackboard import Blackboard
@@ -129,6 +129,12 @@ class Runs:
         )
         self._conductor.strategies.check(new.strategy, "start.strategy")
         self._conductor.strategies.check(new.fallback, "start.fallback")
+        if new.sealed and new.strategy in ONE_BY_ONE:
+            raise InvalidInput(
+                "start.sealed keeps what agents write in the same round unseen; with the strategy "
+                f'"{new.strategy}" each round is one agent\'s, so nothing would be sealed. Nothing was changed; give "strategy": '
+                '"choreography", where all have one turn in each round, or leave sealed out.'
+            )
         name = await self._board.board_of(board, agent)
         text = new.problem.text
         self._board.quotas.check_text(len(text))

@@ -190,9 +190,20 @@ def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]
             **{**facts, "lease": mine[0].lease, "holder": agent},
         )
     whose = ", ".join(f"{turn.agent} (lease {turn.lease})" for turn in given[:5])
+    known = yield from eligible(ledger, row)
+    if row.state == RunState.SETTLED:
+        now = f"The rounds of {row.id} are over{f', {whose} answers' if whose else ''}"
+        more = "post(text=…) tells what you know, turn() waits for the answer"
+    elif agent in known or agent == row.coordinator:
+        now = f"It is not your turn in {row.id}{f': {whose} has it' if whose else ''}"
+        more = "turn() waits for yours, post(text=…) is always possible"
+    else:
+        named = ", ".join(known[:5])
+        now = f"You are no agent of {row.id}{f' ({named})' if named else ''}"
+        more = "post(text=…) tells them what you know"
+        more += "" if row.named() else '; join(role="…") takes part'
     raise Conflict(
-        f"It is not your turn in {row.id}{f': {whose} has it' if whose else ''}. Nothing was changed; turn() waits for "
-        "yours, post(text=…) is always possible.",
+        f"{now}. Nothing was changed; {more}.",
         **{**facts, "holder": given[0].agent if given else None, "lease": given[0].lease if given else 0},
     )
 
