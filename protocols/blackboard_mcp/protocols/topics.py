@@ -1,6 +1,6 @@
 """Topics, which an agent can watch instead of one item. A topic is a kind, a colon, and a value.
 
-`key:plan/**` is a glob of keys, `tag:db` a tag, `type:DECISION` a type, `thread:H-3` a conversation, named by any item
+`key:plan:**` is a glob of keys, `tag:db` a tag, `type:DECISION` a type, `thread:H-3` a conversation, named by any item
 in it.
 """
 
@@ -71,9 +71,12 @@ def parse_topic(text: str) -> Topic:
             return Topic(TopicKind.TYPE, value.upper())
         case TopicKind.THREAD:
             return Topic(TopicKind.THREAD, str(parse_ref(value).number))
+    try:
+        keys = f"key:{check_glob(text)} (the entry with that key; a glob such as key:plan:** means several)"
+    except InvalidInput:
+        keys = "key:plan:** (a glob of keys)"
     raise InvalidInput(
-        f"'{text[:40]}' is no topic: use key:plan/** (a glob of keys), tag:db, type:DECISION or thread:H-3. "
-        "Nothing was changed."
+        f"'{text[:40]}' is no topic. Nothing was changed; use {keys}, tag:db, type:DECISION or thread:H-3."
     )
 
 

@@ -37,6 +37,10 @@ async def test_the_core_is_written_by_compare_and_set_and_stands_in_every_view(b
 async def test_a_stale_core_is_a_conflict_with_the_current_version(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
     await alice.do("core", objective="Mine.")
+    said = (await alice.fail("core", objective="Other.", expected_version=5))["message"]
+    assert said.endswith(
+        "Nothing was changed; core() shows it, and if your change still fits, repeat it with expected_version=1."
+    )
     for stale in ({}, {"expected_version": 0}, {"expected_version": 2}):
         failure = await bob.fail("core", objective="Bob's.", **stale)
         assert (failure["error"], failure["current_version"]) == ("conflict", 1)

@@ -160,7 +160,14 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
         ({"op": "vote", "id": "tag:db"}, "takes the id of an item"),
         ({"op": "watch", "id": "tag:db", "watchers": ["bob"]}, 'watchers goes with op="open"'),
         ({"op": "watch", "id": "tag:db", "approve": True}, 'approve goes with op="vote"'),
-        ({"op": "watch", "id": "colour:red"}, "is no topic"),
+        (
+            {"op": "watch", "id": "colour:red"},
+            "'colour:red' is no topic. Nothing was changed; use key:colour:red (the entry with that key; a",
+        ),
+        (
+            {"op": "watch", "id": "a b:c"},
+            "use key:plan:** (a glob of keys), tag:db, type:DECISION or thread:H-3",
+        ),
         ({"op": "watch", "id": "type:THOUGHT"}, "is not a type"),
         ({"op": "watch", "id": "key:a b"}, "not a key pattern"),
         ({"op": "watch", "id": "thread:F-9"}, "No item 9"),

@@ -122,6 +122,10 @@ async def test_a_request_by_skill_goes_to_one_who_waits_for_it(board: Any) -> No
     agent = {"bob": bob, "carol": carol}[holder]
     assert (await agent.fail("respond", id=first, text="x"))["error"] == "conflict"
     assert (await agent.fail("respond", id=first, text="x", lease=lease - 1))["error"] == "conflict"
+    bare = (await agent.fail("respond", id=first, text="x"))["message"]
+    assert bare.startswith(
+        f"An answer to {first} takes the lease of its last taking, lease={lease}. Nothing was"
+    )
     assert (await agent.do("respond", id=first, text="so", lease=lease))["request"]["state"] == "ANSWERED"
 
 
@@ -135,7 +139,12 @@ async def test_taking_shows_the_question_as_data_and_the_call_that_answers(board
     assert said[4].startswith(f'Then: respond(id="Q-1", lease={lease}, text="…")')
     again = (await bob.do("respond", id="Q-1"))["request"]["lease"]
     assert again > lease
-    assert (await bob.fail("respond", id="Q-1", text="so", lease=lease))["error"] == "conflict"
+    stale = await bob.fail("respond", id="Q-1", text="so", lease=lease)
+    assert stale["error"] == "conflict"
+    assert stale["message"] == (
+        f"Q-1 was taken again since under lease {again}, which ended lease {lease}. Nothing was changed; if that was "
+        f'you, respond(id="Q-1", lease={again}, text="…"); respond(id="Q-1") takes it again.'
+    )
     await bob.do("respond", id="Q-1", text="so", lease=again)
 
 

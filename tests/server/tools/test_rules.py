@@ -34,7 +34,11 @@ async def test_a_steward_makes_rules_and_others_propose_them(board: Any, mode: s
         'proposed, not in force; a steward makes rules of what the user meant: constraint(confirm=["P-1"])',
         "P-1 by ben: Always cite.",
     ]
-    assert (await ben.fail("constraint", confirm=["P-1"]))["error"] == "forbidden"
+    refused = await ben.fail("constraint", confirm=["P-1"])
+    assert refused["error"] == "forbidden"
+    assert refused["message"].startswith(
+        "You may not change its core, rules, title or lifecycle, or prune it"
+    )
     answer = await ann.do("constraint", confirm=["P-1"])
     assert [(r["id"], r["text"], r["revision"], r["mine"]) for r in answer["rules"]] == [
         ("K-2", "Never guess.", 1, False),

@@ -44,7 +44,7 @@ _TO: Final[Mapping[Action, str]] = MappingProxyType(
         Action.ACKNOWLEDGE: "acknowledge, vote or watch there",
         Action.SUMMARISE: "summarise there",
         Action.DECIDE: "decide debates there",
-        Action.MODERATE: "change its core, title or lifecycle, or prune it",
+        Action.MODERATE: "change its core, rules, title or lifecycle, or prune it",
         Action.ADMINISTER: "change its settings or members",
     }
 )

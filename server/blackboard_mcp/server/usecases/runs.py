@@ -132,8 +132,8 @@ class Runs:
         if new.sealed and new.strategy in ONE_BY_ONE:
             raise InvalidInput(
                 "start.sealed keeps what agents write in the same round unseen; with the strategy "
-                f'"{new.strategy}" each round is one agent\'s, so nothing would be sealed. Nothing was changed; give "strategy": '
-                '"choreography", where all have one turn in each round, or leave sealed out.'
+                f'"{new.strategy}" each round is one agent\'s, so nothing would be sealed. Nothing was changed; give '
+                '"strategy": "choreography", where all have one turn in each round, or leave sealed out.'
             )
         name = await self._board.board_of(board, agent)
         text = new.problem.text

@@ -59,7 +59,8 @@ def set_core(
     if current.version != expected_version:
         raise Conflict(
             f"The core of '{board}' is at version {current.version}, and expected_version was "
-            f"{expected_version}. Nothing was changed.",
+            f"{expected_version}. Nothing was changed; core() shows it, and if your change still fits, repeat it with "
+            f"expected_version={current.version}.",
             current_version=current.version,
         )
     ledger.note(ChangeKind.CORE)

@@ -184,10 +184,14 @@ def check_mine(ledger: Ledger, row: RequestRow, lease: int | None) -> Steps[None
     if row.holder == agent:
         # If an agent runs in two processes, only the one that took it last may answer.
         if (lease is not None and lease != row.lease) or (lease is None and row.skill):
-            said = f"lease {lease} is not" if lease is not None else "it takes the lease"
+            said = (
+                f"{row.id} was taken again since under lease {row.lease}, which ended lease {lease}"
+                if lease is not None
+                else f"An answer to {row.id} takes the lease of its last taking, lease={row.lease}"
+            )
             raise Conflict(
-                f'{row.id}: {said} that of its last taking. Nothing was changed; respond(id="{row.id}") takes it again '
-                "and says which lease to give.",
+                f'{said}. Nothing was changed; if that was you, respond(id="{row.id}", lease={row.lease}, text="…"); '
+                f'respond(id="{row.id}") takes it again.',
                 request=row.id,
             )
         return
