@@ -405,3 +405,15 @@ def test_compact_removes_what_killed_commands_left(filled: Path, tmp_path: Path)
     said("compact", "--data", data)
     assert not any(b"what was forgotten" in path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert not (data / "staging-x").exists()
+
+
+@pytest.mark.parametrize("size", [0, 50_000])
+def test_a_backup_is_put_in_the_place_of_a_damaged_file(filled: Path, tmp_path: Path, size: int) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    said("backup", "--data", filled, backup)
+    data.mkdir(mode=0o700)
+    (data / "board.sqlite3").write_bytes(b"\0" * 100 + backup.read_bytes()[100:size])
+    (data / "board.sqlite3-wal").write_bytes(b"left")
+    said("restore", "--force", "--data", data, backup)
+    assert not (data / "board.sqlite3-wal").exists() or (data / "board.sqlite3-wal").read_bytes() != b"left"
+    assert said("verify", "--data", data)

@@ -179,3 +179,67 @@ async def test_a_server_looks_at_what_others_wrote_and_did_not_look_at(
         tmp_path, boards.MODERN, tools=SETS, background=True, syntax=("toml",)
     ) as board:
         await until(await board.join("bob"))
+
+
+async def test_a_board_that_takes_no_hot_issue_keeps_nothing_waiting(tmp_path: Path) -> None:
+    kinds = [{"name": "short", "types": ["HOT_ISSUE"], "max_bytes": 1}]
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann = await board.join("ann")
+        for name in ("a", "main"):
+            await ann.do("post", text="begin", board=name)
+        checks = FileChecks(board.opened.blackboard, ("json",))
+        await ann.do("board", board="a", settings={"validation": kinds})
+        said = await ann.say("artifact_write", path="a.json", content="{", board="a")
+        assert "a.json rev 1" in said
+        await ann.do("artifact_write", path="b.json", content="{")
+        for name in ("a", "main"):
+            assert await checks.catch_up(name)
+        assert len(await issues(ann)) == 1
+
+
+async def test_a_fault_that_comes_back_in_a_debate_stands_after_it(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann, ben = await board.join("ann", "ben")
+        await ann.do("constraint", text="Keep a README.", check="exists:README.md")
+        issue = (await ann.do("query", type="HOT_ISSUE"))["items"][0]["id"]
+        await ben.post("Nobody reads it.", "CRITIQUE", edges={"critiques": [issue]})
+        await ann.do("artifact_write", path="README.md", content="read me")
+        await ann.do("artifact_write", path="README.md", delete=True)
+        await ben.do("debate", op="withdraw", id=issue, reason="well")
+        assert (await ann.item(issue))["status"] == "ACTIVE"
+
+
+async def test_a_violation_that_is_found_as_its_rule_ends_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann = await board.join("ann")
+        rule = (await ann.do("constraint", text="No tmp.", check="absent:**/*.tmp"))["written"][0]
+        honest = Results.note
+
+        async def late(self: Results, *given: Any, **more: Any) -> Any:
+            monkeypatch.setattr(Results, "note", honest)
+            await ann.do("post", id=rule, status="RESOLVED")
+            return await honest(self, *given, **more)
+
+        monkeypatch.setattr(Results, "note", late)
+        await ann.do("artifact_write", path="x.tmp", content="1")
+        assert await issues(ann) == []
+
+
+async def test_a_rule_that_could_not_be_looked_at_is_looked_at_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(*given: object, **more: object) -> None:
+        raise StoreBusy("No write lock. Nothing was changed; try again.")
+
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
+        ann = await board.join("ann")
+        with monkeypatch.context() as broken:
+            broken.setattr(Results, "note", busy)
+            await ann.do("constraint", text="Keep a README.", check="exists:README.md")
+        blackboard = board.opened.blackboard
+        assert blackboard.unlooked == {"main"}
+        await FileChecks(blackboard).catch_up("main")
+        assert len(await issues(ann)) == 1
+        assert blackboard.unlooked == set()

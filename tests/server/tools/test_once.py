@@ -422,5 +422,18 @@ async def test_work_that_came_while_a_keyed_call_waited_comes_again_with_its_key
     await ada.post("to do", "PLAN")
     first = await waiting
     assert len(first.structured_content["deliveries"]) == 1
+    await ada.post("to do next", "PLAN")
     again = await call(bob, "consume", {**wanted}, "next")
-    assert told(again) == told(first)
+    assert again.structured_content["deliveries"] == first.structured_content["deliveries"]
+    following = await bob.do("consume", group="crew", seconds=0)
+    assert len(following["deliveries"]) == 1, "the repeated call took nothing"
+
+
+async def test_proposals_of_a_message_are_named_again_whatever_became_of_them(at: Any) -> None:
+    ada, bob = await at.join("ada", "bob")
+    message = {"message": "From now on, cite a source for every number."}
+    first = await call(bob, "constraint", message, "said")
+    (proposed,) = first.structured_content["written"]
+    await ada.do("constraint", id=proposed, retire="not meant")
+    again = await call(bob, "constraint", message, "said")
+    assert again.structured_content["written"] == [proposed]

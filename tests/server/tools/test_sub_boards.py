@@ -415,3 +415,18 @@ async def test_a_task_that_is_cancelled_meanwhile_is_given_nothing(
         await SubBoards(board.opened.blackboard).sweep()
         assert "not found: stations" in await ben.say("read", board="tides", keys=["stations"])
         assert (await ann.do("plan", why="T-1"))["items"][0]["state"] == "CANCELLED"
+
+
+async def test_an_input_does_not_take_the_key_of_the_problem(tmp_path: Path) -> None:
+    sets = ("core", "run", "plan", "admin")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=sets) as board:
+        ann = await board.join("ann")
+        await ann.do("post", text="in", key="in")
+        below = {"id": "tides", "input": {"task:T-1": "in"}}
+        await ann.do("plan", items=[{"title": "one", "board": below}, {"title": "two", "board": "tides"}])
+        carrier = SubBoards(board.opened.blackboard)
+        await carrier.sweep()
+        await carrier.sweep()
+        states = {task["id"]: task["state"] for task in (await ann.do("plan"))["items"]}
+        assert states["T-2"] == "WAITING"
+        assert "is for the problem itself" in await ann.say("plan", why="T-1")

@@ -166,6 +166,8 @@ class Blackboard:
         self.protocols = Protocols() if protocols is None else protocols
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
+        self.unlooked: set[str] = set()
+        """Boards whose files were not looked at after a change, since the store could not write then."""
         self._kept_views = KeptViews(store)
         self._found: FIFOCache[str, int | None] = FIFOCache(_OWNERS)
         """Boards that were there, and are for good, with the store's stamp as of the last look at their settings."""

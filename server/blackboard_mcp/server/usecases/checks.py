@@ -123,8 +123,7 @@ class Checks:
                 self._asked.clear()
                 try:
                     for board in await self._board.store.boards_with_artifacts():
-                        await self._catch_up(board)
-                        await self._begin(board)
+                        await self._look(board)
                 except (BlackboardError, OSError):
                     logger.exception("checks wait")
                 with contextlib.suppress(TimeoutError):
@@ -208,6 +207,14 @@ class Checks:
         """Removes what a server that was killed left behind."""
         for left in self._folder.glob("run-*"):
             shutil.rmtree(left, ignore_errors=True)
+
+    async def _look(self, board: str) -> None:
+        """Begins what is due on a board; what goes wrong there keeps no other board waiting."""
+        try:
+            await self._catch_up(board)
+            await self._begin(board)
+        except Exception:
+            logger.exception("checks of board '%s' wait", board)
 
     async def _catch_up(self, board: str) -> None:
         """Opens hot issues that a server which was killed behind a RESULT item did not open."""

@@ -69,7 +69,7 @@ class FileChecks:
         self._board = board
         self._syntax = frozenset(syntax)
         self._results = Results(board)
-        self._heads: dict[str, int] = {}
+        self._heads: dict[str, tuple[int | None, int]] = {}
 
     async def run(self, moved: Callable[[str], None] = lambda board: None) -> None:
         """Looks at what was written and not looked at, as by a server that was killed, until cancelled.
@@ -79,13 +79,22 @@ class FileChecks:
         while True:
             seen = self._board.store.changes()
             try:
-                for board in await self._board.store.boards_with_artifacts():
-                    if await self.catch_up(board):
-                        moved(board)
+                for board in sorted(
+                    {*await self._board.store.boards_with_artifacts(), *self._board.unlooked}
+                ):
+                    await self._round(board, moved)
             except BlackboardError as error:
                 logger.warning("looks at files wait: %s", error)
             await asyncio.sleep(LOOK_SECONDS)
             await self._board.store.wait_for_change(seen, _IDLE_SECONDS)
+
+    async def _round(self, board: str, moved: Callable[[str], None]) -> None:
+        """Looks at one board; what goes wrong there keeps no other board waiting."""
+        try:
+            if await self.catch_up(board):
+                moved(board)
+        except Exception as error:
+            logger.warning("the files of board '%s' are not looked at yet", board, exc_info=error)
 
     async def catch_up(self, board: str) -> bool:
         """Looks at the files of a board that were written since the last call, if any, and at the rules.
@@ -96,8 +105,9 @@ class FileChecks:
         """
         newest = await self._board.store.artifact_history(board, "", 0, 1)
         head = newest[0].number if newest else 0
-        seen = self._heads.get(board)
-        if seen == head:
+        book = await self._board.store.rules(board, "")
+        seen, revision = self._heads.get(board, (None, 0))
+        if seen == head and revision == book.revision and board not in self._board.unlooked:
             return False
         paths = await self._written(board, head - _BACK if seen is None or seen > head else seen)
         if seen is None:
@@ -107,9 +117,10 @@ class FileChecks:
                 await self.fault(board, path)
             else:
                 await self._results.note(board, SYNTAX, path, "")
+        self._board.unlooked.discard(board)
         await self.held(board)
-        self._heads[board] = head
-        return True
+        self._heads[board] = head, book.revision
+        return seen != head
 
     async def _written(self, board: str, after: int) -> set[str]:
         """Returns the paths of the revisions after a number, those whose syntax is looked for."""
@@ -161,6 +172,7 @@ class FileChecks:
             return Look(fault, tuple(await self.held(board, path)))
         except BlackboardError as error:
             logger.warning("%s of board '%s' was not looked at yet: %s", path or "rules", board, error)
+            self._board.unlooked.add(board)
             return Look(done=False)
 
     async def held(self, board: str, path: str = "") -> list[Violation]:
@@ -181,6 +193,8 @@ class FileChecks:
             # Another agent may have written meanwhile, and the last report must be of what is there now.
             if await self._fault(board, check, rules) == said:
                 break
+        if said and not any(rule.check == check for rule in (await self._board.store.rules(board, "")).rules):
+            said, issue = "", await self._results.note(board, check, "", "")  # the rule ended meanwhile
         return Violation(said, issue.id) if said and issue is not None else None
 
     async def _fault(self, board: str, check: str, rules: str) -> str:

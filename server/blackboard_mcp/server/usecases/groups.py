@@ -195,11 +195,17 @@ class Consumers:
         next_report = math.inf if report is None else started + _REPORT_EVERY
         tails = self._board.following.tails
         seen = self._store.changes()
-        taken = await self._consume(name, agent, group, turn, once)
-        made_after, settled = taken.made_after, turn.settles
-        turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         waited = None if once is None else _waited(once)
-        if waited is not None and await self._store.recall(name, agent, waited) is not None:
+        repeated = waited is not None and await self._store.recall(name, agent, waited) is not None
+        rest = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
+        made_after: int | None = None
+        settled = turn.settles
+        # A repeated call that had to wait takes nothing anew before it is answered as the first time.
+        if not repeated or settled or turn.filter is not None:
+            taken = await self._consume(name, agent, group, turn, once)
+            made_after = taken.made_after
+        turn = rest
+        if repeated:
             taken = await self._consume(name, agent, group, turn, waited)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             async with self._gate(name, group):

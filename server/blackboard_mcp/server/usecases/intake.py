@@ -187,7 +187,9 @@ class Intake:
         key = f"{_TAG} {line.id}"
         if line.kind == "message":
             message = line.text[:MAX_MESSAGE]
-            proposed, left = await self._rules.collect(agent, board, message, came.found, f"{key} rules")
+            proposed, left = await self._rules.collect(
+                agent, board, message, came.found, _before(key, "rules")
+            )
             came.proposed += proposed
             came.unproposed += left
         elif line.kind == "result" and line.tool is not None and not self._results.is_own(line.tool):
@@ -200,7 +202,7 @@ class Intake:
                 line.subject or "",
                 ok=line.ok is True,
                 text=text,
-                once_key=f"{key} result",
+                once_key=_before(key, "result"),
             )
             came.issues += [] if done.item is None else [done.item.id]
         posted = await self._board.post(agent, board, [fields], key)
@@ -257,3 +259,8 @@ def _at(place: int, line: Line, error: BlackboardError) -> BlackboardError:
     before = f" The {place - 1} before it were taken." if place > 1 else ""
     words = f"Line {place} ({line.id[:40]}): {said}{before} Handing all over again adds nothing twice."
     return type(error)(words, **{**error.facts, "line": place})
+
+
+def _before(key: str, what: str) -> Once:
+    """Returns the key of what is done before the LOG item of a line; a line's id alone says that it was."""
+    return Once(f"{key} {what}", hashlib.sha256(key.encode()).hexdigest())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import Refused, UnknownReference
-from blackboard_mcp.protocols.items import FINISHED, Item, parse_ref
+from blackboard_mcp.protocols.items import FINISHED, Item, Status, parse_ref
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
@@ -15,6 +18,9 @@ from blackboard_mcp.protocols.values import dataclass
 from ..input.idempotency import once_of
 from ..input.posts import PostFields
 from .blackboard import Blackboard
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Results:
         ok: bool,
         text: str = "",
         cites: Sequence[str] = (),
-        once_key: str | None = None,
+        once_key: str | Once | None = None,
     ) -> Reported:
         """Records the result of a check. A failure opens, rewrites or reopens its hot issue, a pass resolves it.
 
@@ -76,7 +82,7 @@ class Results:
         ok: bool,
         text: str,
         cites: Sequence[str],
-        once_key: str | None = None,
+        once_key: str | Once | None = None,
     ) -> Reported:
         name = board if agent == SYSTEM and board is not None else await self._board.board_of(board, agent)
         refs = [parse_ref(cited) for cited in cites]
@@ -85,9 +91,8 @@ class Results:
             if ref.number not in found:
                 raise UnknownReference(f"There is no {cited} on '{name}'. Nothing was changed.")
         key = issue_key(check, subject)
-        once = once_of(
-            once_key, "report_result", check=check, subject=subject, ok=ok, text=text, cites=list(cites)
-        )
+        given = {"check": check, "subject": subject, "ok": ok, "text": text, "cites": list(cites)}
+        once = once_key if isinstance(once_key, Once) else once_of(once_key, "report_result", **given)
         repeated = once is not None and await self._board.store.recall(name, agent, once) is not None
         result = {"check": check, "subject": subject, "ok": ok, "cites": list(cites)}
         if repeated:
@@ -99,7 +104,8 @@ class Results:
                 fields = PostFields(id=issue.id, status="RESOLVED", metadata=metadata)
                 await self._post(agent, name, [fields], once)
             elif once is not None:
-                await self._post(agent, name, [], once)  # or a repeated call would resolve a later failure
+                with suppress(Refused):  # or a repeated call would resolve a later failure
+                    await self._post(agent, name, [], once)
         else:
             fields = PostFields(
                 key=key,
@@ -121,25 +127,30 @@ class Results:
 
         The server reports in its own name, whoever wrote the file, so that nobody else says that the check passed.
         One under debate stays as it is until the debate's end, but for its metadata, which say how it then goes on.
+        Returns `None` if there is none, also where the board takes none.
         """
         issue = await self._issue(board, SYSTEM, issue_key(check, subject))
+        if issue is not None and issue.status is Status.DEBATED:
+            result = {"check": check, "subject": subject, "ok": not text, "cites": list(cites), "text": text}
+            fields = PostFields(id=issue.id, metadata={"result": result})
+            told = issue.metadata.get("result", {})
+            if {**told, "cites": result["cites"]} != result:
+                await self._unless_refused(board, self._board.record(board, [fields]))
+            return issue
         stands = "" if issue is None or issue.status in FINISHED else issue.text
-        if stands != (text and _said(check, subject, text)):
-            try:
-                issue = (
-                    await self._report(SYSTEM, board, check, subject, ok=not text, text=text, cites=cites)
-                ).item
-            except Refused:
-                assert issue is not None
-                result = {
-                    "check": check,
-                    "subject": subject,
-                    "ok": not text,
-                    "cites": list(cites),
-                    "text": text,
-                }
-                await self._board.record(board, [PostFields(id=issue.id, metadata={"result": result})])
-        return issue
+        if stands == (text and _said(check, subject, text)):
+            return issue
+        reporting = self._report(SYSTEM, board, check, subject, ok=not text, text=text, cites=cites)
+        done = await self._unless_refused(board, reporting)
+        return issue if done is None else done.item
+
+    async def _unless_refused(self, board: str, writing: Coroutine[Any, Any, T]) -> T | None:
+        """Returns what a write returns; `None` if it is refused, as on a board that takes no posts."""
+        try:
+            return await writing
+        except Refused as error:
+            logger.info("board '%s' keeps no result: %s", board, error)
+            return None
 
     async def issue(self, board: str, check: str) -> Item | None:
         """Returns the hot issue of a check without a subject, open or not."""

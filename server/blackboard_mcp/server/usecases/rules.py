@@ -139,7 +139,7 @@ class Rules:
             scope=scope,
             check=check,
         )
-        if (done := await self._repeated(agent, board, once)) is not None:
+        if (done := await self._repeated(agent, board, once, proposals=True)) is not None:
             return done
         former = None if id_ is None else await self._rule(agent, board, id_)
         kept = (Strength.STRICT, BOARD) if former is None else bounds_of(former.metadata)
@@ -173,7 +173,7 @@ class Rules:
         """
         name = await self._board.board_of(board, agent)
         once = once_of(once_key, "capture", message=message)
-        if (done := await self._repeated(agent, name, once)) is not None:
+        if (done := await self._repeated(agent, name, once, proposals=True)) is not None:
             return replace(done, left=_captured(message, ())[1])
         found = None if self._reader is None else await self._reader.read([message])
         now = await self.standing(agent, name)
@@ -183,7 +183,7 @@ class Rules:
         return replace(done, left=left, model="" if found is None else found.told)
 
     async def collect(
-        self, agent: str, board: str, message: str, found: ModelFound | None, once_key: str
+        self, agent: str, board: str, message: str, found: ModelFound | None, once: Once
     ) -> tuple[list[str], int]:
         """Proposes rules as `capture` does; the agent is shown nothing. `found` is what a model found in it.
 
@@ -195,7 +195,6 @@ class Rules:
         posts, left = _captured(message, texts, found)
         if not posts:
             return [], 0
-        once = once_of(once_key, "collect", message=message)
         posted = await self._board.post(agent, board, posts, once, ruling=True)
         return [item.id for item in posted.items], len(left)
 
@@ -270,20 +269,33 @@ class Rules:
             fields.metadata = {**item.metadata, "rule": rule}
         return await self._write(agent, board, [fields], once)
 
-    async def _repeated(self, agent: str, board: str | None, once: Once | None) -> Ruled | None:
-        """Returns the answer to a call that was made before; `None` if it was not."""
+    async def _repeated(
+        self, agent: str, board: str | None, once: Once | None, *, proposals: bool = False
+    ) -> Ruled | None:
+        """Returns the answer to a call that was made before; `None` if it was not.
+
+        `proposals` says that the call may propose rules, which it then wrote whatever became of them.
+        """
         name = await self._board.board_of(board, agent)
         if once is None or await self._board.store.recall(name, agent, once) is None:
             return None
         # The store answers from what it kept, whatever the posts are.
-        return await self._write(agent, name, [_proposed("repeated", {}, None)], once)
+        return await self._write(agent, name, [_proposed("repeated", {}, None)], once, whole=proposals)
 
     async def _write(
-        self, agent: str, board: str | None, posts: Sequence[PostFields], once: Once | None
+        self,
+        agent: str,
+        board: str | None,
+        posts: Sequence[PostFields],
+        once: Once | None,
+        *,
+        whole: bool = False,
     ) -> Ruled:
         posted = await self._board.post(agent, board, posts, once, ruling=True)
         await self._held.look(posted.board.id)
-        return await self.standing(agent, board, [item.id for item in posted.items if _is_ours(item)])
+        return await self.standing(
+            agent, board, [item.id for item in posted.items if whole or _is_ours(item)]
+        )
 
     def _check(self, check: str | None) -> str:
         """Returns the check that a rule is to name; empty for none.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from blackboard_mcp.protocols.agenda import task_id
+from blackboard_mcp.protocols.agenda import TaskState, task_id
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, StoreError
 from blackboard_mcp.protocols.events import SYSTEM
@@ -98,14 +98,16 @@ class SubBoards:
 
     async def _is_due(self, due: SubDue) -> bool:
         """Tells whether a task is still to be begun or ended, as it was when it was listed."""
-        return any(
-            (one.board, one.number, one.lease) == (due.board, due.number, due.lease)
-            for one in await self._store.sub_boards_due()
-        )
+        (task,) = await self._store.tasks(due.board, SYSTEM, [due.number])
+        if due.lease:
+            return task.state is TaskState.WAITING and task.lease == due.lease
+        return task.state is TaskState.PENDING and task.ready
 
     async def _begin(self, due: SubDue) -> None:
         """Puts the inputs and the problem on the board below, which is made if need be, and takes the task for it."""
         below = due.sub.board
+        if _problem(due) in due.sub.input:
+            raise NoHandOver(f"the key {_problem(due)} of board '{below}' is for the problem itself")
         found = await self._store.ensure_board(below, SYSTEM, self._board.config, parent=due.board)
         if found.parent != due.board:
             raise NoHandOver(f"board '{below}' is not below this board")

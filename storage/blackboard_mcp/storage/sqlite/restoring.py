@@ -11,6 +11,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import StoreBusy, StoreDamaged, StoreError
 from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite.wakeup import processes_at
 
 _PATIENCE = 2.0
 """The seconds to wait for the lock of a process that is about to end."""
@@ -86,10 +87,10 @@ def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
         os.close(handle)
 
 
-def _tokens_of(target: Path) -> list[tuple[Any, ...]] | None:
-    """Returns the ids of the tokens of a database and when they were revoked; `None` if they cannot be read."""
+def _tokens_of(target: Path) -> list[tuple[Any, ...]]:
+    """Returns the ids of the tokens of a database and when they were revoked; none if they cannot be read."""
     if not target.exists():
-        return None
+        return []
     raw = driver.connect(str(target))
     try:
         return _tokens(raw)
@@ -97,16 +98,16 @@ def _tokens_of(target: Path) -> list[tuple[Any, ...]] | None:
         raw.close()
 
 
-def _tokens(raw: driver.Raw) -> list[tuple[Any, ...]] | None:
+def _tokens(raw: driver.Raw) -> list[tuple[Any, ...]]:
     try:
         return raw.execute("SELECT id, revoked_at FROM token ORDER BY id").fetchall()
     except driver.errors() as error:
         if driver.is_busy(error):
             raise
-        return None  # it is damaged, or from before there were tokens
+        return []  # it is damaged, or from before there were tokens
 
 
-def _swap(staged: Path, target: Path, aside: Path, tokens: list[tuple[Any, ...]] | None) -> bool:
+def _swap(staged: Path, target: Path, aside: Path, tokens: list[tuple[Any, ...]]) -> bool:
     """Moves the former target aside and the copy into its place; returns whether there was a target.
 
     Raises:
@@ -114,17 +115,22 @@ def _swap(staged: Path, target: Path, aside: Path, tokens: list[tuple[Any, ...]]
     """
     there = target.exists()
     if not there:
-        # SQLite would apply the log of a deleted file to the new one.
-        for left in ("-wal", "-shm", "-journal"):
-            with suppress(FileNotFoundError):
-                os.replace(target.with_name(target.name + left), aside.with_name(aside.name + left))
+        _log_aside(target, aside)
         # Unlike a rename, this fails if a server created the file meanwhile.
         os.link(staged, target)
         _sync_folder(target.parent)
         return False
     raw = driver.connect(str(target))
     try:
-        _have_alone(raw, target)
+        try:
+            _have_alone(raw, target)
+        except driver.errors() as error:
+            if not driver.is_damage(error):
+                raise
+            # A damaged file takes no lock. Servers that run say so beside it.
+            if processes_at(target)[0]:
+                raise StoreBusy(_busy(target)) from error
+            _log_aside(target, aside)
         if _tokens(raw) != tokens:
             raise StoreBusy(
                 f"A token of {target.parent} was made or revoked meanwhile. Nothing was changed; restore again."
@@ -135,6 +141,13 @@ def _swap(staged: Path, target: Path, aside: Path, tokens: list[tuple[Any, ...]]
     finally:
         raw.close()
     return True
+
+
+def _log_aside(target: Path, aside: Path) -> None:
+    """Moves the log of the former file aside: SQLite would apply it to the new one."""
+    for left in ("-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.replace(target.with_name(target.name + left), aside.with_name(aside.name + left))
 
 
 def _have_alone(raw: driver.Raw, target: Path) -> None:

@@ -52,6 +52,7 @@ class Committer:
         self._store = store
         self._top = top
         self._boards: dict[str, None] = {}
+        self._again: dict[str, asyncio.TimerHandle] = {}
         self._asked = asyncio.Event()
         self._busy = asyncio.Lock()
 
@@ -59,6 +60,10 @@ class Committer:
         """Asks for a board's repository to be brought up to date soon."""
         self._boards[board] = None
         self._asked.set()
+
+    def _retry(self, board: str) -> None:
+        del self._again[board]
+        self.poke(board)
 
     async def run(self) -> None:
         """Brings repositories up to date as asked, until cancelled."""
@@ -72,7 +77,8 @@ class Committer:
                     await self.update(board)
                 except (OSError, BlackboardError):
                     logger.exception("the repository of board '%s' is behind and is tried again", board)
-                    asyncio.get_running_loop().call_later(_AGAIN, self.poke, board)
+                    if board not in self._again:
+                        self._again[board] = asyncio.get_running_loop().call_later(_AGAIN, self._retry, board)
 
     async def update(self, board: str, history: Callable[[], AsyncIterator[bytes]] | None = None) -> str:
         """Brings a board's repository up to date, with the history of the board if given; returns its last commit.

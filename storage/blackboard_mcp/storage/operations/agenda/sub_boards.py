@@ -189,6 +189,7 @@ def begin(write: Write, board: str, number: int) -> Steps[bool]:
     data: dict[str, Any] = {"task": row.id, "title": row.title, "attempt": row.attempts, "board": sub.board}
     yield from ledger.emit(EventType.CLAIM_TAKEN, data=data, concerns=[row.created_by])
     yield sql("sub_board_note"), (ledger.no, number, below.seq)
+    yield sql("sub_boards_renote"), (ledger.no, row.worker, number)
     if sub.wait:
         yield from rows.move(ledger, row, TaskState.WAITING)
         row.waits_on = f"board {sub.board}"

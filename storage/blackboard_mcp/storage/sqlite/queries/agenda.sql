@@ -140,6 +140,14 @@ SELECT t.number FROM task t INDEXED BY task_below JOIN sub_board s ON s.board = 
 WHERE substr(t.worker, 1, 6) = 'board:' AND t.state IN ('PENDING', 'RUNNING', 'WAITING') AND t.state = 'PENDING'
   AND t.board = ?1 AND t.worker = ?2 AND s.since > 0 AND t.number <> ?3;
 
+-- name: sub_boards_renote
+-- A task begins on the board below of a binding (?2): tasks other than ?3 that were to be given to it wait for answers
+-- of their own.
+UPDATE sub_board SET since = 0 WHERE board = ?1 AND since > 0 AND task <> ?3 AND task IN (
+    SELECT number FROM task INDEXED BY task_below
+    WHERE board = ?1 AND substr(worker, 1, 6) = 'board:' AND state IN ('PENDING', 'RUNNING', 'WAITING')
+      AND state = 'PENDING' AND worker = ?2);
+
 -- name: sub_board_forget
 -- A task ended: what the board below answered so far counts no more.
 UPDATE sub_board SET since = 0 WHERE board = ?1 AND task = ?2;
