@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
@@ -223,6 +224,25 @@ def names_task(text: str) -> bool:
 def is_misnamed(ref: Ref, type_: ItemType | str) -> bool:
     """Tells whether a reference was written with the letter of a type other than `type_`."""
     return ref.letter is not None and ref.letter != LETTERS[ItemType(type_)]
+
+
+def check_letters(refs: Iterable[Ref], types: Mapping[int, ItemType | str]) -> None:
+    """Refuses a reference with the letter of another type, since the caller may mean another item.
+
+    `types` are the types of the items that exist, by number.
+
+    Raises:
+        InvalidInput: a reference has the wrong letter.
+    """
+    for ref in refs:
+        type_ = types.get(ref.number)
+        if type_ is not None and is_misnamed(ref, type_):
+            id_ = item_id(type_, ref.number)
+            raise InvalidInput(
+                f"There is no {ref.letter}-{ref.number}: number {ref.number} is {id_}. Nothing was changed; "
+                f'read(ids=["{id_}"]) shows whether that is the item you mean.',
+                item=id_,
+            )
 
 
 def item_id(type_: ItemType | str, number: int) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import boards
+import pytest
 
 board, mode, both = boards.board, boards.mode, boards.both
 
@@ -127,3 +130,49 @@ async def test_a_conflict_shows_no_text_that_the_caller_may_not_see(board: Any) 
     refusal = (await bob.fail("post", text="8", key="total", expected_version=5))["message"]
     assert 'total@1 by bob: "7"' in refusal
     assert "secret" not in refusal
+
+
+@pytest.fixture
+async def every_tool(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    tools = ("core", "run", "plan", "memory", "messages", "admin")
+    async with boards.open_boards(tmp_path, mode, tools=tools) as opened:
+        yield opened
+
+
+async def test_every_call_that_changes_something_refuses_a_wrong_letter(every_tool: Any) -> None:
+    alice, bob = await every_tool.join("alice", "bob")
+    await alice.do("post", text="The cache is cold.", type="HYPOTHESIS")
+    await alice.do("constraint", text="Never guess.")
+    await bob.do("post", text="It is warm.", type="CRITIQUE", edges={"critiques": ["H-1"]})
+    await alice.do("plan", items=[{"title": "Measure it"}])
+    lease = (await alice.do("claim", id="T-1"))["task"]["lease"]
+    question = (await bob.do("request", text="Is it?", to="alice", seconds=0))["request"]["id"]
+    wrong = question.replace("Q", "F")
+    seq = (await alice.do("query"))["seq"]
+    given = {"outcome": "falls", "reason": "weak"}
+    for agent, tool, arguments in (
+        (alice, "debate", {"op": "concede", "id": "F-1"}),
+        (alice, "debate", {"op": "concede", "id": "H-1", "to": "F-3"}),
+        (bob, "debate", {"op": "agree", "id": "F-1"}),
+        (bob, "debate", {"op": "withdraw", "id": "F-3"}),
+        (bob, "debate", {"op": "vote", "id": "F-1"}),
+        (bob, "debate", {"op": "watch", "id": "F-1"}),
+        (bob, "debate", {"op": "watch", "id": "thread:F-1"}),
+        (bob, "debate", {"op": "open", "id": "F-2"}),
+        (bob, "debate", {"op": "decide", "id": "F-1", **given}),
+        (alice, "transaction", {"debates": [{"op": "concede", "id": "F-1"}]}),
+        (alice, "transaction", {"reads": {"F-1": 1}, "writes": [{"text": "x"}]}),
+        (alice, "constraint", {"id": "F-2", "retire": "no more"}),
+        (alice, "constraint", {"confirm": ["F-2"]}),
+        (alice, "report_result", {"check": "lint", "ok": False, "cites": ["F-1"]}),
+        (alice, "claim", {"op": "done", "id": "T-1", "lease": lease, "text": "ok", "cites": ["F-1"]}),
+        (alice, "respond", {"id": wrong, "text": "Yes."}),
+        (bob, "request", {"id": wrong, "cancel": True}),
+        (bob, "query_archive", {"text": "F-1", "restore": True}),
+    ):
+        refusal = (await agent.fail(tool, **arguments))["message"]
+        assert "There is no F-" in refusal, (tool, arguments, refusal)
+        assert "Nothing was changed" in refusal
+    assert (await alice.do("query"))["seq"] == seq
+    assert (await alice.do("debate", op="status", id="F-1"))["item"] == "H-1"
+    assert (await alice.do("debate", op="concede", id="1"))["closed_by"] == "alice"

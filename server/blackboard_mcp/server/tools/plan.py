@@ -405,7 +405,7 @@ class PlanTools:
                 seconds=length,
                 usage=None if usage is None else Usage(**self._usage.check(usage)),
             )
-            return await self._settle(caller, board, act)
+            return await self._settle(caller, board, act, cites or ())
         alone = number is None and not paths
         claimed = await self._tasks.take(
             caller.agent,
@@ -423,8 +423,12 @@ class PlanTools:
             self._say.with_footer(text_, claimed.seq, claimed.attention), lambda: _wire_claimed(claimed)
         )
 
-    async def _settle(self, caller: Caller, board: str | None, act: Settle) -> Answer:
-        done, rules, attention = await self._tasks.settle(caller.agent, board, act, once_key=caller.once_key)
+    async def _settle(
+        self, caller: Caller, board: str | None, act: Settle, cited: Sequence[str] = ()
+    ) -> Answer:
+        done, rules, attention = await self._tasks.settle(
+            caller.agent, board, act, cited=cited, once_key=caller.once_key
+        )
         text = "\n".join(settled_lines(done, act.op, self._say.now()))
         return Answer(
             self._say.with_footer(text, done.seq, attention),

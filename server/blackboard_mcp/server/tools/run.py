@@ -297,6 +297,7 @@ class RunTools:
             None if text is None else text.strip(),
             tuple(dict.fromkeys(parse_ref(cited).number for cited in cites or ())),
             number=_run_number(run),
+            cited=cites or (),
             once_key=caller.once_key,
         )
         text_ = "\n".join(final_lines(final))

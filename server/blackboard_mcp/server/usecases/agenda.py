@@ -362,9 +362,15 @@ class Tasks:
             await asyncio.wait(list(self._returning))
 
     async def settle(
-        self, agent: str, board: str | None, act: Settle, *, once_key: str | None = None
+        self,
+        agent: str,
+        board: str | None,
+        act: Settle,
+        *,
+        cited: Sequence[str] = (),
+        once_key: str | None = None,
     ) -> tuple[Settled, RuleBook, Attention]:
-        """Does what `act` says, and returns it with the board's rules.
+        """Does what `act` says, and returns it with the board's rules. `cited` are ids of `act.cites` as written.
 
         `done` is refused once if rules in the agent's scope changed since it was shown them.
 
@@ -376,6 +382,7 @@ class Tasks:
         name = await self._board.board_of(board, agent, counts=False)
         self._board.quotas.check_text(len(text))
         self._board.quotas.charge(agent, name, size=size_of(text))
+        await self._board.check_named(agent, name, cited)
         once = once_of(once_key, "settle", **{**_fields(act), "text": text})
         if once is None or await self._board.store.recall(name, agent, once) is None:
             await check_fresh(self._board, agent, name, await self._evidence(name, agent, act))

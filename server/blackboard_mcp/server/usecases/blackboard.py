@@ -43,12 +43,13 @@ from blackboard_mcp.protocols.items import (
     Item,
     ItemType,
     Zone,
+    check_letters,
     parse_ref,
 )
 from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
-from blackboard_mcp.protocols.topics import is_topic, parse_topic
+from blackboard_mcp.protocols.topics import TopicKind, is_topic, parse_topic
 from cachetools import FIFOCache
 
 from ..access.judging import AccessJudge
@@ -83,6 +84,7 @@ from .redaction import readable
 from .searching import (
     ArchiveSearch,
     SearchResult,
+    ids_alone,
     search,
     search_board,
     with_live,
@@ -429,6 +431,8 @@ class Blackboard:
         name = await self.board_of(board, agent, counts=False)
         check_agent(agent)
         self.quotas.charge(agent, name, 0 if op == "status" else 1)
+        if op != "status":
+            await self.check_named(agent, name, [id_] if to is None else [id_, to])
         more_said = {name: value for name, value in (("outcome", outcome), ("to", to)) if value is not None}
         once = once_of(
             *(once_key, f"debate {op}"),
@@ -482,6 +486,20 @@ class Blackboard:
             await self.prune_if_due(name)
         return name, state
 
+    async def check_named(self, agent: str, board: str, ids: Iterable[str]) -> None:
+        """Checks that a call that changes something names items by their own letters.
+
+        Items that the agent cannot see are left to the call itself, which knows none of them.
+
+        Raises:
+            InvalidInput: an id has the letter of another type, so that the agent may mean another item.
+        """
+        for ref in map(parse_ref, dict.fromkeys(ids)):
+            if ref.letter is not None:  # any event about an item has its id, and costs less than the item
+                events = await self.store.history(board, agent, ref.number, limit=1)
+                if events and (type_ := events[0].type) is not None:
+                    check_letters([ref], {ref.number: type_})
+
     async def watch_topic(
         self,
         agent: str,
@@ -500,6 +518,8 @@ class Blackboard:
         check_agent(agent)
         self.quotas.charge(agent, name, 0 if op == "status" else 1)
         once = once_of(once_key, f"{op} topic", topic=topic)
+        if op == "watch" and named.kind is TopicKind.THREAD:
+            await self.check_named(agent, name, [topic.partition(":")[2]])
         if op == "watch":
             held = await self.store.watch_topic(name, agent, named, once=once)
         elif op == "unwatch":
@@ -667,6 +687,8 @@ class Blackboard:
         name = await self.board_of(board, agent)
         named = replace(query, board=name)
         once = None
+        if restore:
+            await self.check_named(agent, name, ids_alone(query.text))
         if restore and words.zone is Zone.WORKING:
             raise InvalidInput(
                 "restore brings back what the archive has; zone=working searches only the board. "

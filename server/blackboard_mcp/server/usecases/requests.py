@@ -163,7 +163,7 @@ class Messaging:
         self, agent: str, board: str | None, id_: str, reason: str = "", *, once_key: str | None = None
     ) -> Asked:
         """Cancels a request of the agent's, and returns it."""
-        name, number = await self._named(agent, board, id_)
+        name, number = await self._named(agent, board, id_, changes=True)
         self._board.quotas.charge(agent, name)
         once = once_of(once_key, "cancel request", id=id_, reason=reason)
         await self._store.cancel_request(name, agent, number, reason, once=once)
@@ -322,7 +322,7 @@ class Messaging:
 
     async def take(self, agent: str, board: str | None, id_: str, *, once_key: str | None = None) -> Asked:
         """Takes a request for the agent, and returns it."""
-        name, number = await self._named(agent, board, id_)
+        name, number = await self._named(agent, board, id_, changes=True)
         self._board.quotas.charge(agent, name)
         await self._store.take_request(name, agent, number, once=once_of(once_key, "take request", id=id_))
         return await self._asked(name, agent, number)
@@ -340,7 +340,7 @@ class Messaging:
     ) -> Asked:
         """Adds `text` to the agent's answer so far, and returns the request; without `partial` that ends it."""
         self._check(text, MAX_ANSWER, "answer")
-        name, number = await self._named(agent, board, id_)
+        name, number = await self._named(agent, board, id_, changes=True)
         self._board.quotas.charge(agent, name, size=size_of(text))
         once = once_of(once_key, "answer request", id=id_, text=text, partial=partial, lease=lease)
         if once is not None and await self._store.recall(name, agent, once) is not None:
@@ -393,7 +393,7 @@ class Messaging:
         check_text(reason)
         if not reason.strip():
             raise InvalidInput("decline takes the reason as text. Nothing was changed.")
-        name, number = await self._named(agent, board, id_)
+        name, number = await self._named(agent, board, id_, changes=True)
         self._board.quotas.charge(agent, name)
         once = once_of(once_key, "decline request", id=id_, reason=reason, lease=lease)
         await self._store.decline_request(name, agent, number, reason, lease=lease, once=once)
@@ -422,10 +422,15 @@ class Messaging:
             )
         check_text(text)
 
-    async def _named(self, agent: str, board: str | None, id_: str) -> tuple[str, int]:
+    async def _named(
+        self, agent: str, board: str | None, id_: str, *, changes: bool = False
+    ) -> tuple[str, int]:
         check_agent(agent)
         number = parse_ref(id_).number
-        return await self._board.board_of(board, agent), number
+        name = await self._board.board_of(board, agent)
+        if changes:
+            await self._board.check_named(agent, name, [id_])
+        return name, number
 
     async def _asked(self, board: str, agent: str, number: int) -> Asked:
         request = await self._store.request(board, agent, number)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from blackboard_mcp.protocols.answers import Attention, Once
 from blackboard_mcp.protocols.errors import Refused, UnknownReference
-from blackboard_mcp.protocols.items import FINISHED, Item, Status, parse_ref
+from blackboard_mcp.protocols.items import FINISHED, Item, Status, check_letters, parse_ref
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
@@ -86,7 +86,9 @@ class Results:
     ) -> Reported:
         name = board if agent == SYSTEM and board is not None else await self._board.board_of(board, agent)
         refs = [parse_ref(cited) for cited in cites]
-        found = {item.number for item in (await self._board.store.read(name, agent, refs, [])).items}
+        cited_ = (await self._board.store.read(name, agent, refs, [])).items
+        found = {item.number: item.type for item in cited_}
+        check_letters(refs, found)
         for ref, cited in zip(refs, cites, strict=True):
             if ref.number not in found:
                 raise UnknownReference(f"There is no {cited} on '{name}'. Nothing was changed.")

@@ -12,7 +12,15 @@ from blackboard_mcp.protocols.answers import Attention, Once, Page
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.grants import GRANTED
-from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.items import (
+    FINISHED,
+    Item,
+    ItemType,
+    Status,
+    Zone,
+    check_letters,
+    parse_ref,
+)
 from blackboard_mcp.protocols.keys import check_glob
 from blackboard_mcp.protocols.rules import (
     ABSENT,
@@ -319,6 +327,7 @@ class Rules:
         refs = [parse_ref(id_) for id_ in dict.fromkeys(ids)]
         found = await self._board.store.read(name, agent, refs, [])
         by_number = {item.number: item for item in found.items}
+        check_letters(refs, {number: item.type for number, item in by_number.items()})
         for ref, id_ in zip(refs, dict.fromkeys(ids), strict=True):
             item = by_number.get(ref.number)
             if item is None:

@@ -413,9 +413,12 @@ class Runs:
         cites: Sequence[int] = (),
         *,
         number: int = 0,
+        cited: Sequence[str] = (),
         once_key: str | None = None,
     ) -> tuple[Finalized, int, Attention]:
         """Posts the answer of a run; without a text it returns what the answer would be now.
+
+        `cited` are the ids of `cites` as written.
 
         It is refused once if rules in the agent's scope changed since it was shown them.
 
@@ -429,6 +432,7 @@ class Runs:
             check_text(text)
             self._board.quotas.check_text(len(text))
             self._board.quotas.charge(agent, name, size=size_of(text))
+            await self._board.check_named(agent, name, cited)
             once = once_of(once_key, "finalize_run", run=number, text=text, cites=list(cites))
             await self._board.check_rules(name, agent, once, "finalize(text=…)")
             words = text

@@ -255,6 +255,8 @@ class Stewardship:
     async def _chosen(self, agent: str, board: str, chosen: Mapping[str, str]) -> dict[int, str]:
         """Returns the ids by number of the live items that meet all of `chosen`, at most `MAX_CHOSEN`."""
         tag, thread = chosen.get("tag"), chosen.get("thread")
+        if thread is not None:
+            await self._board.check_named(agent, board, [thread])
         asked = ItemQuery(
             tags=check_tags([tag]) if tag is not None else (),
             thread=parse_ref(thread).number if thread is not None else None,

@@ -132,6 +132,7 @@ class SummaryRequests:
         """
         check_agent(agent)
         name = await self._board.board_of(board, agent)
+        await self._board.check_named(agent, name, [thread])
         request, sources = await self._board.store.take_summary(
             name,
             agent,
@@ -169,6 +170,7 @@ class SummaryRequests:
         store, writer = self._board.store, self._board.pruner.writer
         self._board.quotas.charge(agent, name, size=size_of(text))
         self._board.quotas.check_text(len(text))
+        await self._board.check_named(agent, name, [thread])
         once = once_of(once_key, "write summary", thread=thread, text=text, lease=lease)
         if once is not None and (id_ := await store.recall(name, agent, once)) is not None:
             # A repeated call: the request ended when the first call wrote the summary.

@@ -16,9 +16,11 @@ from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.literals import DebateCallName, OutcomeName
 from blackboard_mcp.protocols.transactions import (
     MAX_WRITES,
+    NameKind,
     Since,
     Transaction,
     check_transaction,
+    parse_name,
 )
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -125,6 +127,13 @@ class Transactions:
         check_transaction(wanted)
         size = sum(size_of(write.text, write.metadata) for write in writes)
         self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack), size)
+        said = [
+            id_ for fields in debates for id_ in (fields.id, fields.to) if id_ and not id_.startswith("$")
+        ]
+        said += [read for read in reads if parse_name(read).kind is NameKind.ITEM]
+        lettered = [id_ for id_ in said if parse_ref(id_).letter is not None]
+        if lettered and await self._board.store.find_board(name) is not None:
+            await self._board.check_named(agent, name, lettered)
         patterns = check_clearing(writes)
         if patterns:
             writes = writes[: len(writes) - len(patterns)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.items import Draft, Visibility
+from blackboard_mcp.protocols.items import Draft, Visibility, check_letters
 from blackboard_mcp.protocols.visibility import visible_with
 
 from ..ledger.ledger import Ledger, load_visible
 from ..ledger.rows import ItemRow, Steps
-from .ids import check_letters, earlier
+from .ids import earlier
 
 
 def find(ledger: Ledger, draft: Draft, placed: Sequence[int]) -> Steps[ItemRow | None]:
@@ -24,7 +24,7 @@ def find(ledger: Ledger, draft: Draft, placed: Sequence[int]) -> Steps[ItemRow |
         return None
     number = draft.thread if draft.thread >= 0 else earlier(placed, draft.thread)
     found = yield from load_visible(ledger.no, [number], ledger.agent, ledger.board.id)
-    check_letters(draft, found)
+    check_letters(draft.letters, {number: found[number].type})
     return found[number]
 
 

@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.items import (
     Status,
     Visibility,
     Zone,
+    check_letters,
     item_id,
 )
 from blackboard_mcp.protocols.panels import EPISODIC, panel_of
@@ -61,7 +62,7 @@ from . import (
 from . import edges as linking
 from . import endorsements as endorsing
 from . import trust as trusting
-from .ids import check_letters, earlier
+from .ids import earlier
 
 _MICROS = 1_000_000
 _CITED_IDS = 32
@@ -256,15 +257,15 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
     edges = tuple(dict.fromkeys(said))
     wanted = {target for _, target in edges}
     targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
-    check_letters(draft, targets)
+    check_letters(draft.letters, {number: one.type for number, one in targets.items()})
     for kind, target in edges:
         if kind is EdgeKind.SUPERSEDES:
             yield from panels.check_replacing(ledger, targets[target])
     joins = yield from conversations.find(ledger, draft, placed)
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
-        check_letters(draft, found)
         row = found[draft.target]
+        check_letters(draft.letters, {row.number: row.type})
         conversations.check_same(row, joins)
         draft = yield from panels.placed(ledger, draft, row)
         draft = yield from read_rules.kept(ledger, draft, row)
