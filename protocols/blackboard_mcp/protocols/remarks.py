@@ -18,6 +18,8 @@ class RemarkKind(StrEnum):
     """The same agent posted it before, and it stands: nothing was stored again."""
     CRITICISED = "criticised"
     """The items are open critiques of the same item that the post criticises."""
+    JOINED = "joined"
+    """The post criticises a critique, and so joins the open debate on this item."""
     OVER = "over"
     """The post criticises or replies to the items, which were withdrawn or invalidated before: no debate opens."""
     FALLEN = "fallen"

@@ -688,3 +688,68 @@ async def test_who_gives_way_to_what_gave_way_is_told_where_it_went(board: Any) 
         f"{two} gave way to {one} already, so {one} stands. Nothing was changed"
     )
     assert (await ada.item(one))["status"] == "ACTIVE"
+
+
+async def against_a_critique(boards_: Any) -> tuple[Any, Any, Any]:
+    """Ana's H-1, criticised by Ben in C-2, which Cleo criticises in C-3."""
+    ana, ben, cleo = await boards_.join("ana", "ben", "cleo")
+    await ana.post("Deploy 812 is the cause.", "HYPOTHESIS")
+    await ben.post("p95 of cart is flat.", "CRITIQUE", edges={"critiques": ["H-1"]})
+    text = "That graph is of the wrong pods."
+    said = await cleo.say("post", type="CRITIQUE", text=text, edges={"critiques": ["C-2"]})
+    assert (
+        said.splitlines()[0]
+        == "C-3 → joins the debate on H-1: C-2's author answers, then you judge the answer"
+    )
+    return ana, ben, cleo
+
+
+@both
+async def test_a_critique_of_a_critique_names_the_calls_that_its_author_can_make(
+    board: Any, mode: str
+) -> None:
+    _, ben, _ = await against_a_critique(board)
+    line = (
+        'C-3 by cleo criticises your C-2: "That graph is of the wrong pods." → answer: post(type="REPLY", '
+        'edges={"replies_to": ["C-3"]}, text="…"); it is right: debate(op="withdraw", id="C-2")'
+    )
+    assert line in await ben.say("read")
+    assert f"you owe: {line}" in await ben.say("debate", op="status", id="H-1")
+    said = await ben.say("debate", op="withdraw", id="C-2")
+    assert said.splitlines()[0] == ("withdrawn: C-2, your critique of H-1; that ends the debate: H-1 stands")
+    assert "you owe" not in ben.footer
+    assert "waits for you" not in await ben.say("read")
+
+
+@both
+async def test_who_is_content_with_the_answer_for_a_critique_withdraws_its_own(board: Any, mode: str) -> None:
+    ana, ben, cleo = await against_a_critique(board)
+    await ana.post("All pods.", "REPLY", edges={"replies_to": ["C-2"]})
+    await ben.post("No, of all pods.", "REPLY", edges={"replies_to": ["C-3"]})
+    line = (
+        'R-5 by ben answers your C-3: "No, of all pods." → satisfied: debate(op="withdraw", id="C-3"); '
+        "not satisfied: post another CRITIQUE"
+    )
+    assert line in await cleo.say("read")
+    assert f"you owe: {line}" in await cleo.say("debate", op="status", id="H-1")
+    said = await cleo.say("debate", op="withdraw", id="C-3")
+    assert said.splitlines()[0] == (
+        "withdrawn: C-3, your critique of C-2; the debate on H-1 goes on over C-2 by ben"
+    )
+    assert "you owe" not in cleo.footer
+
+
+@both
+async def test_a_critique_whose_target_is_withdrawn_is_answered_by_that(board: Any, mode: str) -> None:
+    ana, ben, cleo = await against_a_critique(board)
+    dan = await board.join("dan")
+    await dan.post("Nor do I.", "CRITIQUE", edges={"critiques": ["H-1"]})
+    await ben.do("debate", op="withdraw", id="C-2")
+    await ana.post("Look again.", "REPLY", edges={"replies_to": ["C-4"]})
+    said = await cleo.say("read")
+    assert (
+        'C-2 by ben, which your C-3 criticises, is withdrawn → satisfied: debate(op="withdraw", id="C-3")'
+        in said
+    )
+    status = await ana.say("debate", op="status", id="H-1")
+    assert "C-3 by cleo (of C-2, which was withdrawn)" in status

@@ -150,6 +150,8 @@ def _same(id_: str, listed: Sequence[Remark]) -> str:
 
 def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
     first = remark.about[0]
+    if remark.kind is RemarkKind.JOINED:
+        return []  # the item's own line says it
     if remark.kind is RemarkKind.CRITICISED:
         more = f" (+{remark.more})" if remark.more else ""
         return [

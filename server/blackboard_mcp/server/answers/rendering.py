@@ -26,7 +26,16 @@ from blackboard_mcp.protocols.debates import Debate, DebateState
 from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, Zone, item_id, names_task
+from blackboard_mcp.protocols.items import (
+    LETTERS,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+    Zone,
+    item_id,
+    names_task,
+)
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.sightings import Readership
@@ -187,6 +196,7 @@ class Rendering:
         """
         lines = []
         same = {remark.place for remark in posted.remarks if remark.kind is RemarkKind.SAME}
+        joined = {remark.place: remark.about for remark in posted.remarks if remark.kind is RemarkKind.JOINED}
         for place, item in enumerate(posted.items):
             if place in same:
                 continue
@@ -211,7 +221,10 @@ class Rendering:
             if place in added:
                 words.append(f"= {item.text}")
             words += [
-                f"→ debate on {id_} open: its author answers, then you judge the answer"
+                f"→ joins the debate on {', '.join(root.id for root in joined[place])}: {id_}'s author answers, "
+                "then you judge the answer"
+                if place in joined and id_[0] == LETTERS[ItemType.CRITIQUE]
+                else f"→ debate on {id_} open: its author answers, then you judge the answer"
                 for kind, id_ in item.cites
                 if kind == "critiques" and item.debate == "OPEN"
             ]

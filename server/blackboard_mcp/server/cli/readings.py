@@ -72,6 +72,7 @@ def posted(answer: PostAnswer, given: Given) -> None:
     """Prints the posted or changed items, and the board's remarks on them."""
     over = any(remark.kind == "over" for remark in answer.remarks)
     again = {remark.id for remark in answer.remarks if remark.kind == "same"}
+    joined = {remark.id: remark.about for remark in answer.remarks if remark.kind == "joined"}
     for item in answer.items:
         if item.id in again:
             line((item.id, ID), " says the same already, by you: nothing was posted twice")
@@ -82,13 +83,15 @@ def posted(answer: PostAnswer, given: Given) -> None:
         else:
             line("posted ", type_of(item.id), " ", (item.id, ID), *_key(item), f" on {given['board']}")
             for about in item.edges.get("critiques", ()) if not over else ():
-                line((f"  {_opened(about, item)}", DIM))
+                line((f"  {_opened(about, item, joined.get(item.id, ()))}", DIM))
     for remark in answer.remarks:
-        if remark.kind != "same":
+        if remark.kind not in ("same", "joined"):
             line((f"  {_remark(remark)}", DIM))
 
 
-def _opened(about: str, critique: WireItem) -> str:
+def _opened(about: str, critique: WireItem, joined: Sequence[str]) -> str:
+    if joined and about.startswith("C-"):
+        return f"joins the debate on {some(joined)}: {about}'s author answers, then you judge the answer"
     if critique.debate == "OPEN":
         return f"a debate on {about} is open: its author answers, then you judge the answer"
     return f"no debate is open on {about}: a critique of an item of your own opens none"

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.debates import (
     StandingWatch,
 )
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
-from blackboard_mcp.protocols.items import Item, Status
+from blackboard_mcp.protocols.items import EdgeKind, Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .lines import ELLIPSIS, excerpt, fate, favour, flat, one_line, relative_age, successor, word
@@ -119,6 +119,14 @@ def duty_line(
             f'object: post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…")'
         )
     if duty is Duty.RESPOND and debate is not None:
+        if (own := _criticised(debate, number, items, agent)) is not None:
+            yours = "your " if own.author == agent else f"{word(own.author)}'s "
+            stands = own.status not in (Status.WITHDRAWN, Status.INVALIDATED)
+            right = f'; it is right: debate(op="withdraw", id="{own.id}")' if stands else ""
+            return (
+                f"{id_} by {by(number)} criticises {yours}{own.id}: {said(number)} → answer: post("
+                f'type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…"){right}'
+            )
         return (
             f"{id_} by {by(number)} criticises {name(debate.root)}: {said(number)} → answer: post("
             f'type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…"); it is right: debate(op="concede", '
@@ -141,14 +149,27 @@ def duty_line(
         return f"{'; '.join(told)} → {'; '.join(ways)}"
     answers = dict(debate.answers)
     mine = [c for c in answers if c in items and items[c].author == agent]
-    told = [
-        f"{name(answers[c])} by {by(answers[c])} answers {'your ' if c in mine else ''}{name(c)}: {said(answers[c])}"
-        for c in (mine or list(answers))[:_ANSWERS]
-    ]
+    told = []
+    for c in (mine or list(answers))[:_ANSWERS]:
+        yours, own = "your " if c in mine else "", _criticised(debate, c, items)
+        if own is not None and own.number == answers[c]:
+            told.append(f"{own.id} by {by(own.number)}, which {yours}{name(c)} criticises, is withdrawn")
+        else:
+            told.append(
+                f"{name(answers[c])} by {by(answers[c])} answers {yours}{name(c)}: {said(answers[c])}"
+            )
     if more := len(mine or answers) - len(told):
         told.append(f"{more} more answers")
     if not told:
         told = [f"{id_} by {by(number)} is up for debate: {said(number)}"]
+    beside = [c for c in mine if _criticised(debate, c, items) is not None]
+    if beside and beside == mine and not quorum:
+        # To acknowledge would say that the debated item stands, and that is not what these critiques are about.
+        return (
+            f"{'; '.join(told)} → satisfied: "
+            + ", ".join(f'debate(op="withdraw", id="{name(c)}")' for c in beside[:_ANSWERS])
+            + "; not satisfied: post another CRITIQUE"
+        )
     if quorum:
         ways = [
             f'{id_} stands: debate(op="vote", id="{id_}", reason="…")',
@@ -163,6 +184,19 @@ def duty_line(
     if mine:
         ways.append(f'mistaken: debate(op="withdraw", id="{name(mine[0])}")')
     return f"{'; '.join(told)} → {'; '.join(ways)}"
+
+
+def _criticised(debate: Debate, number: int, items: Mapping[int, Item], agent: str = "") -> Item | None:
+    """Returns the critique that critique `number` criticises, the agent's rather than others'.
+
+    Returns `None` if it criticises the debated item, too, or is not among the items.
+    """
+    edges = items[number].edges if number in items else ()
+    targets = [edge.target for edge in edges if edge.kind is EdgeKind.CRITIQUES]
+    if debate.root in targets:
+        return None
+    found = [items[target] for target in targets if target in debate.critiques and target in items]
+    return next((item for item in found if item.author == agent), found[0] if found else None)
 
 
 def _quote(text: str, tokens: int, tokenizer: Tokenizer) -> str:
@@ -253,6 +287,8 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
             told.append(f"{name(n)} by {items[n].author if n in items else '?'}")
             if n in items and items[n].status is Status.WITHDRAWN:
                 told[-1] += " (withdrawn)"
+            elif n in answers and (own := _criticised(debate, n, items)) and own.number == answers[n]:
+                told[-1] += f" (of {own.id}, which was withdrawn)"
             elif n in answers:
                 told[-1] += f" (answered by {name(answers[n])})"
             elif n in debate.unanswered and debate.state is DebateState.OPEN:
@@ -319,7 +355,9 @@ def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
     if not gone:
         what = f"withdrawn: your call for a debate on {root}"
     else:
-        what = f"withdrawn: {named}, your critique{'s' if len(gone) > 1 else ''} of {root}"
+        of = [_criticised(debate, n, view.items) for n in gone]
+        about = {root if own is None else own.id for own in of}
+        what = f"withdrawn: {named}, your critique{'s' if len(gone) > 1 else ''} of {_some(sorted(about))}"
     if debate.state is not DebateState.OPEN:
         ends = (
             "that ends the debate" if debate.state is DebateState.WITHDRAWN else "the debate was over before"

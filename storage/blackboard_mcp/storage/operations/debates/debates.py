@@ -6,13 +6,13 @@ criticism never counts. `answers` handles answers to critiques.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blackboard_mcp.protocols.debates import FELL, DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, ItemType, Status, Zone
 
 from ...operation import Rows
 from ..items import questions, retraction
@@ -155,7 +155,7 @@ def _begin(
 def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     """Applies a critique of another agent's item: opens a debate on it, or joins the open one.
 
-    A critique of an item that already fell has no effect.
+    A critique of an item that already fell, or of a critique that was withdrawn, has no effect.
 
     Raises:
         Conflict: the item was deleted or forgotten.
@@ -165,9 +165,9 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     if ledger.agent == target.author == (yield from writer_of(target)):
         return
     standing(target)
-    debate = yield from debate_about(ledger.no, target)
-    if debate is None and not TRANSITIONS[Status(target.status)]:
+    if not TRANSITIONS[Status(target.status)]:
         return  # it fell already, so a debate could not change anything
+    debate = yield from debate_about(ledger.no, target)
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
     if debate is None:
@@ -419,11 +419,15 @@ def _leave_all(ledger: Ledger, item: ItemRow, reason: str) -> Steps[None]:
 def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[None]:
     """Removes a withdrawn critique from a debate.
 
-    A debate opened by critiques closes when none is left; otherwise the duties that the critique caused are
-    waived.
+    Critiques that criticise only withdrawn critiques got what they asked for: that answers them. A debate opened by
+    critiques closes when no other is left; otherwise the duties that the critique caused are waived.
     """
     critics = yield from load_any(ledger.no, debate.critiques)
-    if all(row.status in TAKEN_BACK for row in critics.values()) and not debate.explicit:
+    moot = yield from _moot(ledger, debate, critics)
+    if (
+        all(row.status in TAKEN_BACK or row.number in moot for row in critics.values())
+        and not debate.explicit
+    ):
         why = f"{item.id} withdrawn" + (f": {reason}" if reason else "")
         yield from close(ledger, debate, DebateState.WITHDRAWN, why, Outcome.STANDS)
         return
@@ -432,16 +436,35 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
     for row in rows:
         if row[3] not in DUE:
             continue
-        answered_for = row[1] == item.number and row[2] == Duty.RESPOND
+        answered_for = row[1] in (item.number, *moot) and row[2] == Duty.RESPOND
         own_watch = row[0] == item.author and row[2] == Duty.ACKNOWLEDGE and not still_critic
         if answered_for or own_watch:
             yield from waive(ledger, [row], f"{item.id} withdrawn")
+    for number in sorted(moot.intersection(debate.waiting)):
+        yield sql("critique_answered"), (ledger.no, debate.id, number, item.number)
     if not still_critic:
         dropped = yield sql("decision_drop"), (ledger.no, debate.id, item.author)
         yield from _call_off(ledger, debate.id, dropped)
     yield from summon(ledger, debate.id, debate.root.number)
     yield from moved(ledger, debate.id)
     yield from settle(ledger, debate)
+
+
+def _moot(ledger: Ledger, debate: Open, critics: Mapping[int, ItemRow]) -> Steps[set[int]]:
+    """Returns standing critiques that criticise, of the debate's items, only critiques that were withdrawn or are moot.
+
+    `critics` are the debate's critiques by number.
+    """
+    members = {debate.root.number, *critics}
+    targets: dict[int, set[int]] = {}
+    for source, kind, target in (yield sql("edges_touching"), (ledger.no, numbers(critics))):
+        if kind == EdgeKind.CRITIQUES and source in critics and target in members:
+            targets.setdefault(source, set()).add(target)
+    gone = {number for number, row in critics.items() if row.status in TAKEN_BACK}
+    moot: set[int] = set()
+    while more := {n for n, about in targets.items() if n not in gone | moot and about <= gone | moot}:
+        moot |= more
+    return moot
 
 
 def acts_for_author(ledger: Ledger, debate: Open) -> Steps[bool]:

@@ -12,9 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.closeness import are_close
-from blackboard_mcp.protocols.debates import Duty, ObligationState
+from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint, outline
-from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, ItemType, Status, Visibility
+from blackboard_mcp.protocols.items import (
+    LETTERS,
+    TRANSITIONS,
+    Draft,
+    EdgeKind,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+)
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ...operation import Rows
@@ -166,7 +175,7 @@ def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
-    """Returns a remark on earlier critiques of the same items, or on items that are over."""
+    """Returns remarks on earlier critiques of the same items and a debate joined, or one on items that are over."""
     targets = [edge.target for edge in item.edges if edge.kind is EdgeKind.CRITIQUES]
     if not targets:
         return []
@@ -178,12 +187,18 @@ def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
         return (
             [Remark(place, RemarkKind.OVER, (yield from _shown(ledger, over[:_CRITIQUES])))] if over else []
         )
+    found: list[Remark] = []
+    if any(kind is EdgeKind.CRITIQUES and id_[0] == LETTERS[ItemType.CRITIQUE] for kind, id_ in item.cites):
+        joined = yield sql("debates_of_critique"), (ledger.no, item.number)
+        roots = [row[1] for row in joined if row[2] == DebateState.OPEN and row[1] not in targets]
+        if roots:
+            found.append(Remark(place, RemarkKind.JOINED, (yield from _shown(ledger, roots))))
     asked = (ledger.no, numbers(targets), item.number, ledger.agent)
     listed = [row[0] for row in (yield sql("critiques_before"), asked)]
-    if not listed:
-        return []
-    about = yield from _shown(ledger, listed[:_CRITIQUES])
-    return [Remark(place, RemarkKind.CRITICISED, about, max(0, len(listed) - _CRITIQUES))]
+    if listed:
+        about = yield from _shown(ledger, listed[:_CRITIQUES])
+        found.append(Remark(place, RemarkKind.CRITICISED, about, max(0, len(listed) - _CRITIQUES)))
+    return found
 
 
 def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:

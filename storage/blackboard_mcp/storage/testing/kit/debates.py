@@ -391,6 +391,32 @@ class DebateTests:
         await at.acknowledge("carol", root)
         assert await at.state(root) == "CONSENSUS"
 
+    async def test_a_critique_withdrawn_answers_the_critique_of_it(self, at: Table) -> None:
+        root, first = await argue(at)
+        second = await at.post("carol", "of the wrong pods", "CRITIQUE", critiques=first)
+        third = await at.post("dan", "nor I", "CRITIQUE", critiques=root)
+        assert await at.owed("bob") == {(second.number, RESPOND)}
+        await at.withdraw("bob", first, "so it is")
+        assert await at.owed("bob") == set()
+        view = await at.debate(root)
+        assert view.debate.unanswered == (third.number,)
+        assert view.debate.answers == ((second.number, first.number),)
+        told = [e.data for e in await at.events() if e.event == "obligation.waived" and e.item == second.id]
+        assert told == [{"watcher": "bob", "duty": RESPOND, "reason": f"{first.id} withdrawn"}]
+        await at.answer("alice", third)
+        assert await at.owed("carol") == {(root.number, ACK)}
+        await at.withdraw("dan", third)
+        assert await at.state(root) == "WITHDRAWN", "nobody criticises the item any more"
+        assert await at.status(root) is Status.ACTIVE
+
+    async def test_a_withdrawn_critique_cannot_be_criticised(self, at: Table) -> None:
+        root, first = await argue(at)
+        await at.post("dan", "nor I", "CRITIQUE", critiques=root)
+        await at.withdraw("bob", first)
+        late = await at.post("carol", "of the wrong pods", "CRITIQUE", critiques=first)
+        assert await at.owed("bob") == set()
+        assert late.number not in (await at.debate(root)).debate.critiques
+
     async def test_a_critique_of_two_items_withdrawn_ends_both_debates(self, at: Table) -> None:
         one, two = await at.post("alice", "one"), await at.post("carol", "two")
         critique = await at.post("bob", "no", "CRITIQUE", critiques=[one, two])

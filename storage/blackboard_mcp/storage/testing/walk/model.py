@@ -640,7 +640,7 @@ class Model(Footing, Wondering):
         if self.things[target].gone:
             raise Nope
         about = self.about(target)
-        if not about and self.things[target].status in FINAL:
+        if self.things[target].status in FINAL:
             return
         self.restore_one(target)
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
@@ -838,15 +838,18 @@ class Model(Footing, Wondering):
         critique = self.things[number]
         for debate in [d for d in self.open_debates() if number in d.critiques]:
             left = self.stand(debate)
-            if not left and not debate.explicit:
+            moot = self.moot(debate)
+            if moot.issuperset(left) and not debate.explicit:
                 self.close(debate, "WITHDRAWN", "stands")
                 continue
             argues = any(self.things[n].author == critique.author for n in left)
             for who, item, duty in list(debate.duties):
                 own = who == critique.author and duty == "acknowledge" and not argues
-                answer = item == number and duty == "respond"
+                answer = (item == number or item in moot) and duty == "respond"
                 if (own or answer) and debate.duties[who, item, duty] in DUE:
                     debate.duties[who, item, duty] = "waived"
+            for other in moot.intersection(self.unanswered(debate)):
+                debate.answers[other] = number
             if not argues:
                 given = [o for o, d in debate.decisions.items() if d[0] == critique.author]
                 debate.decisions = {o: d for o, d in debate.decisions.items() if o not in given}
@@ -855,6 +858,20 @@ class Model(Footing, Wondering):
             self.call_on_judges(debate)
             debate.moved = self.now
             self.settle(debate)
+
+    def moot(self, debate: Quarrel) -> set[int]:
+        """Returns standing critiques whose only targets in the debate are critiques that are withdrawn or moot."""
+        moot: set[int] = set()
+        while True:
+            known = len(moot)
+            for critique in self.stand(debate):
+                targets = {t for source, kind, t in self.edges if (source, kind) == (critique, "critiques")}
+                targets &= {debate.root, *debate.critiques}
+                gone = {t for t in targets if t in moot or self.things[t].status in FINAL}
+                if targets and gone == targets and debate.root not in targets:
+                    moot.add(critique)
+            if len(moot) == known:
+                return moot
 
     def withdraw(self, agent: str, number: int) -> None:
         thing = self.see(agent, number)
