@@ -93,7 +93,7 @@ async def test_f56_policies_of_a_file_hold_for_clients_with_tokens(
             )
         fact = (await call(agents["ann"], "post", text="a fact"))["items"][0]["id"]
         for other in ("ben", "bo", "dee"):
-            assert await denied(agents[other], id=fact, status="INVALIDATED") == "own-work"
+            assert await denied(agents[other], id=fact, status="RESOLVED") == "own-work"
         for other in ("ben", "bo", "cat"):
             assert await denied(agents[other], text="so be it", type="DECISION") == "decisions"
         await call(agents["dee"], "post", text="so be it", type="DECISION")

@@ -261,8 +261,9 @@ class WireRemark(Wire):
     id: str = Field(description="what was posted")
     kind: str = Field(
         description="same (posted before by the caller, not stored again), criticised (open critiques of what it "
-        "criticises), over (what it criticises or replies to fell before), fallen (says the same and was withdrawn or "
-        "invalidated), close (says about the same and was withdrawn or invalidated), numbers (says the same but for "
+        "criticises), joined (the item whose debate it joins, by criticising a critique), over (what it criticises or "
+        "replies to fell before), fallen (says the same and was withdrawn or invalidated), "
+        "close (says about the same and was withdrawn or invalidated), numbers (says the same but for "
         "numbers), claim (supersedes or refutes what others wrote), "
         "near (posts of the call that nearly repeat it), asks (a question that waits for the agents in `fields`), "
         "unasked (a question that begins with the name in `fields` and does not ask that agent), "

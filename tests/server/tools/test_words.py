@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import boards
@@ -107,3 +108,18 @@ async def test_resources_of_a_full_board_say_where_they_go_on(board: Any) -> Non
         await ann.do("post", items=never)
     constraints = await ann.facts("board://main/constraints.json")
     assert len(constraints["items"]) == 300
+
+
+async def test_nobody_invalidates_what_others_wrote_but_an_appointed_steward(
+    tmp_path: Path, board: Any
+) -> None:
+    async with boards.open_boards(tmp_path / "appointed", boards.MODERN, stewards=("boss",)) as other:
+        for opened in (board, other):
+            ana, mal = await opened.join("ana", "mal")
+            await ana.post("Contract renewal is on 4 May.")
+            assert (await mal.fail("post", id="F-1", status="INVALIDATED"))["message"] == (
+                "Only ana, its author, invalidates F-1 without a debate. Nothing was changed; "
+                'post(type="CRITIQUE", edges={"critiques": ["F-1"]}, text="…") opens one.'
+            )
+        boss = await other.join("boss")
+        assert (await boss.post(id="F-1", status="INVALIDATED"))["status"] == "INVALIDATED"

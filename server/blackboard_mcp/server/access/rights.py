@@ -246,6 +246,7 @@ class Rights:
             self.powers(principal, name),
             deciders=deciders,
             roles=principal.roles,
+            by_name=bool(self._stewards) or principal.via in _PROVEN or own is not Role.ADMIN,
         )
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant

@@ -12,6 +12,7 @@ from ..access import changes as noting
 from ..debates import agreements, decisions
 from ..debates import debates as debating
 from ..ledger.ledger import Ledger
+from ..ledger.principals import behind
 from ..ledger.rows import ItemRow, Steps, sql
 from . import questions, retraction
 
@@ -53,6 +54,17 @@ def set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             "was changed; answer it with a REPLY."
         )
     debate = yield from debating.debate_about(ledger.no, row)
+    if (
+        status is Status.INVALIDATED
+        and row.author != ledger.agent
+        and debate is None
+        and not ledger.appointed
+        and ledger.side not in (yield from behind(row))
+    ):
+        raise Refused(
+            f"Only {row.author}, its author, invalidates {row.id} without a debate. Nothing was changed; "
+            f'post(type="CRITIQUE", edges={{"critiques": ["{row.id}"]}}, text="…") opens one.'
+        )
     if (
         status in (Status.WITHDRAWN, Status.INVALIDATED)
         and debate is not None

@@ -99,6 +99,8 @@ class Ledger:
     """Numbers of the stages that moved."""
     steward: bool = field(init=False)
     """Tells whether the call may moderate the board; the server and programs in its process may."""
+    appointed: bool = field(init=False)
+    """Tells whether the call may moderate the board and not everybody may."""
     role: str = field(init=False)
     """The role that the caller's credential gives it on the board; empty without one, and for the server."""
     ruling: bool = False
@@ -128,6 +130,7 @@ class Ledger:
         self.first_number = self.board.last_number + 1
         grant = write.grant
         self.steward = grant is None or Action.MODERATE in grant.powers.get(grant.member, ())
+        self.appointed = self.steward and grant is not None and (grant.by_name or grant.member is not None)
         given = {} if grant is None else grant.roles
         self.role = str(given.get(self.board.id) or given.get(EVERY_BOARD) or "")
         self.changes = judged_here(self.board, self.agent, write.permit)

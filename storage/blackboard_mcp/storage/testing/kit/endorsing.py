@@ -181,7 +181,7 @@ class EndorsementTests:
         now = await at.item(first)
         assert (now.supporters, now.opponents) == (("bob",), ("carol", "dave"))
         await at.change("bob", for_it, status="WITHDRAWN")
-        await at.change("alice", against, status="INVALIDATED")
+        await at.change("carol", against, status="INVALIDATED")
         await at.withdraw("dave", critique)
         now = await at.item(first)
         assert (now.supporters, now.opponents) == ((), ())

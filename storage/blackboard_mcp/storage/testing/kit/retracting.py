@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from blackboard_mcp.protocols.items import EdgeKind, Retraction, Zone
+from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, Zone
 
 from ..harness import Table, Target, draft, edge
 from .leaving import summary
@@ -20,6 +21,16 @@ async def doubted(at: Table, agent: str = "alice") -> list[tuple[str | None, tup
 
 
 class RetractionTests:
+    async def test_nobody_invalidates_what_another_side_wrote_without_a_debate(self, at: Table) -> None:
+        await at.store.set_owner("alice2", "alice")
+        one, two = await at.post("alice", "a"), await at.post("alice", "b")
+        with pytest.raises(Refused, match="CRITIQUE"):
+            await at.change("mal", one, status="INVALIDATED")
+        assert await at.item(one) == one
+        await at.change("alice2", one, status="INVALIDATED")
+        await at.change("alice", two, status="INVALIDATED")
+        assert await at.status(one) is await at.status(two) is Status.INVALIDATED
+
     @pytest.mark.parametrize("status", ["WITHDRAWN", "INVALIDATED"])
     @pytest.mark.parametrize("kind", ["depends_on", "derived_from", "supports"])
     async def test_what_rests_on_a_retracted_item_is_marked_and_its_author_told(

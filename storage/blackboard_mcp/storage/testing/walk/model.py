@@ -494,12 +494,16 @@ class Model(Footing, Wondering):
                 raise Nope
             thing.status = status
             self.close(self.about(number)[0], "CONSENSUS", "falls", agent)
-        elif (status == "WITHDRAWN" and thing.author != agent) or (
-            thing.author != agent
-            and (
-                thing.type == "CONSTRAINT"
-                or (status == "INVALIDATED" and thing.type == "CRITIQUE" and self.about(number))
+        elif (
+            (status == "WITHDRAWN" and thing.author != agent)
+            or (
+                thing.author != agent
+                and (
+                    thing.type == "CONSTRAINT"
+                    or (status == "INVALIDATED" and thing.type == "CRITIQUE" and self.about(number))
+                )
             )
+            or (status == "INVALIDATED" and not self.about(number) and not self.speaks_for(agent, number))
         ):
             raise Nope
         elif thing.type == "CRITIQUE" and (
