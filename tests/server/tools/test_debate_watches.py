@@ -190,3 +190,18 @@ async def test_all_who_are_called_to_a_debate_hear_of_it_as_what_concerns_them(b
     await bob.do("debate", op="open", id="F-1", watchers=[f"w{n}" for n in range(32)])
     news = await last.do("wait", subscription="mine", seconds=0)
     assert [e["event"] for e in news["events"]] == ["debate.opened"]
+
+
+async def test_a_watch_is_no_debt_and_says_when_its_item_is_over(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("The pump holds 9 bar.")
+    await bob.say("debate", op="watch", id="F-1")
+    assert "you owe" not in bob.footer
+    told = 'you watch F-1 by alice: "The pump holds 9 bar." → seen enough: debate(op="acknowledge", id="F-1")'
+    view = await bob.say("read")
+    assert f"watched:\n{told}" in view
+    assert "waits for you" not in view
+    assert "waits for bob" not in await alice.say("wait", seconds=0)
+    await alice.post(id="F-1", status="WITHDRAWN")
+    assert told.replace("alice:", "alice (withdrawn):") in await bob.say("read")
+    assert (await alice.item("F-1"))["zone"] == "working"

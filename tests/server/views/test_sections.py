@@ -25,7 +25,7 @@ def test_sections_come_in_the_order_of_what_a_reader_has_to_act_on(make_item: Ma
     ended = debate(21, state=DebateState.DECIDED, closed_by="dora", closed_at=START, outcome=Outcome.STANDS)
     shown = view(snapshot(*items, owed=((1, Duty.ACKNOWLEDGE),), debates=(debate(20),), ended=(ended,)))
     assert sections_of(shown) == [
-        *("waits for you", "open questions and problems", "open debates", "settled"),
+        *("open questions and problems", "open debates", "watched", "settled"),
         *("decisions, answers, plans", "summaries", "hypotheses", "facts, results", "replies, critiques"),
     ]
 

@@ -113,10 +113,11 @@ def test_a_view_says_the_law_then_what_waits_then_debates_then_the_rest(dispute:
         "waits for you:\n"
         'C-22 by bob criticises H-3: "You mixed the units." → answer: post(type="REPLY", '
         'edges={"replies_to": ["C-22"]}, text="…"); it is right: debate(op="concede", id="H-3", reason="…")\n'
-        'you watch F-5 by alice: "Census data of 2020." → seen enough: debate(op="acknowledge", id="F-5")\n'
         "open debates:\n"
         "H-3 by you 21m: The figure is 12 miles.\n"
         "waits for you: answer C-22; carol: judge\n"
+        "watched:\n"
+        'you watch F-5 by alice: "Census data of 2020." → seen enough: debate(op="acknowledge", id="F-5")\n'
         "logs:\n"
         "L-24 by eve 0s: An old remark.\n"
         "your private notes:\n"

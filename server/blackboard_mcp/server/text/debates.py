@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.debates import (
     StandingWatch,
 )
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
-from blackboard_mcp.protocols.items import EdgeKind, Item, Status
+from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .lines import ELLIPSIS, excerpt, fate, favour, flat, one_line, relative_age, successor, word
@@ -133,7 +133,12 @@ def duty_line(
             f'id="{name(debate.root)}", reason="…")'
         )
     if debate is None:
-        return f'you watch {id_} by {by(number)}: {said(number)} → seen enough: debate(op="acknowledge", id="{id_}")'
+        over = number in items and items[number].status in FINISHED
+        state = f" ({items[number].status.lower()})" if over else ""
+        return (
+            f"you watch {id_} by {by(number)}{state}: {said(number)} → seen enough: "
+            f'debate(op="acknowledge", id="{id_}")'
+        )
     if duty is Duty.CONFIRM:
         decisions = [d for d in debate.decisions if d.agent != agent] or list(debate.decisions)
         told = [

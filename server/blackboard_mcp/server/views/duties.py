@@ -43,7 +43,7 @@ class Duties:
         lines = [
             self._owed(standing.items[number], duty)
             for number, duty in standing.snapshot.owed
-            if number in standing.items
+            if number in standing.items and not self._is_watch(number, duty)
         ]
         told = {line.item.number for line in lines}
         for item in standing.items.values():
@@ -60,6 +60,15 @@ class Duties:
                 call = f'→ sum up its thread{holder}: summarize(thread="{request.name}")'
                 lines.append(self._line(first, "", call))
         return lines
+
+    def watches(self) -> list[Line]:
+        """Returns lines for the items that the reader watches, each once, with the call that ends the watch."""
+        items = self._standing.items
+        owed = dict.fromkeys(self._standing.snapshot.owed)
+        return [self._owed(items[n], duty) for n, duty in owed if n in items and self._is_watch(n, duty)]
+
+    def _is_watch(self, number: int, duty: Duty) -> bool:
+        return duty is Duty.ACKNOWLEDGE and self._debate(self._standing.items[number], duty) is None
 
     def _owed(self, item: Item, duty: Duty) -> Line:
         standing = self._standing

@@ -52,7 +52,9 @@ class Sections:
         self._standing = standing
         self._told = {item.number for item in standing.law}
         self._folded = self._successions()
-        duties = self._take(Duties(standing, tokenizer, responds=responds).lines())
+        owed = Duties(standing, tokenizer, responds=responds)
+        duties = self._take(owed.lines())
+        watched = self._take(owed.watches())
         shown, order = debate_lines(standing, self._told)
         self._take(shown)
         public: _Typed = defaultdict(list)
@@ -80,6 +82,7 @@ class Sections:
             Section("waits for you:", duties, 0.45, 0.60, urgent=True),
             Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
             Section("open debates:", shown, 0.20, 0.30, order, urgent=True),
+            Section("watched:", watched, 0.05, 0.10),
             Section("settled:", settled, 0.04, 0.08),
             self._section("decisions, answers, plans", work, 0.22, 0.36, work_gone),
             self._section("summaries", self._of(public, ItemType.SUMMARY), 0.05, 0.15),
@@ -90,8 +93,8 @@ class Sections:
             ),
             self._section("logs", self._of(public, ItemType.LOG), 0.02, 0.10),
         ]
-        duties_, asking, debates, settled_, works, *rest = self.listed
-        self.weighed = [duties_, asking, debates, works, settled_, *rest]
+        duties_, asking, debates, watched_, settled_, works, *rest = self.listed
+        self.weighed = [duties_, asking, debates, watched_, works, settled_, *rest]
         notes = [item for item in notes if item.number not in self._told]
         seen_by = {item.visibility for item in notes}
         heading = "your private notes" if seen_by <= {Visibility.PRIVATE} else "your private and team notes"

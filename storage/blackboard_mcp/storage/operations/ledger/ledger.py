@@ -521,7 +521,7 @@ Standing = tuple[Look, Rows, int, str | None]
 """An agent's look, its duties, oldest first, the last sequence of the board, and `Attention.team`.
 
 There are at most 50 rows of duties; each holds the item's number, the duty, the item's type, and the time in
-microseconds since when it is owed.
+microseconds since when it is owed; of an item's own watch also a true value. A watch is no debt.
 """
 
 
@@ -573,7 +573,11 @@ def attention_to(
 ) -> Steps[Attention]:
     """Returns the same as `attention` for an agent that stands so."""
     known, rows, end, team = standing
-    owed = tuple(Owed(item_id(type_, number), Duty(duty)) for number, duty, type_, _since in rows)
+    owed = tuple(
+        Owed(item_id(type_, number), Duty(duty))
+        for number, duty, type_, _since, *watch in rows
+        if not any(watch)
+    )
     pressing = tuple(sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1)))
     if known >= (end if own_since is None else own_since):
         return Attention(pressing, (), end, team)

@@ -97,11 +97,12 @@ UPDATE obligation SET state = ?6, reason = ?7
 WHERE board = ?1 AND agent = ?2 AND item = ?3 AND duty = ?4 AND debate = ?5;
 
 -- name: awaited_of_others
--- What other agents owe on items that an agent may see, oldest first; who objects to an item is left out as in
--- `obligations_of_agent`.
+-- What other agents owe on items that an agent may see, oldest first; watches are left out, and who objects to an item
+-- as in `obligations_of_agent`.
 SELECT o.agent, o.item, o.duty, i.type FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent <> ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
+  AND NOT (o.duty = 'acknowledge' AND o.debate = 0)
   AND NOT (o.duty = 'agree' AND EXISTS (
       SELECT 1 FROM debate d INDEXED BY debate_root
       CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
@@ -142,9 +143,9 @@ ORDER BY id, number;
 UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
--- Obligations of an agent on items it may see, oldest first. An agent that objects to an item, by a critique that
--- stands in an open debate on it, need not agree to it meanwhile.
-SELECT o.item, o.duty, i.type, o.since FROM obligation o INDEXED BY obligation_outstanding
+-- Obligations of an agent on items it may see, oldest first, and last those that are only watches of its own. An agent
+-- that objects to an item, by a critique that stands in an open debate on it, need not agree to it meanwhile.
+SELECT o.item, o.duty, i.type, o.since, o.duty = 'acknowledge' AND o.debate = 0 AS watch FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
   AND NOT (o.duty = 'agree' AND EXISTS (
@@ -153,7 +154,7 @@ WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.ow
       CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
       WHERE d.board = o.board AND d.root = o.item AND d.state = 'OPEN' AND c.author = ?2
         AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
-ORDER BY o.since, o.item LIMIT 50;
+ORDER BY watch, o.since, o.item LIMIT 50;
 
 -- name: vote_put
 -- An owner votes in a debate; its former vote is replaced.
