@@ -373,6 +373,8 @@ class Snapshot:
     debates: tuple[Debate, ...]
     """Open debates, oldest first."""
     owed: tuple[tuple[int, Duty], ...]
+    reads: bool = False
+    """Tells whether the board lets the agent only read, so that nothing waits for it."""
     protected: dict[int, Protection] = field(default_factory=dict)
     hidden: int = 0
     attention: Attention = field(default_factory=Attention)

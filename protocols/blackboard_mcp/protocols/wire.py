@@ -265,6 +265,8 @@ class WireRemark(Wire):
         "replies to fell before), fallen (says the same and was withdrawn or invalidated), "
         "close (says about the same and was withdrawn or invalidated), numbers (says the same but for "
         "numbers), claim (supersedes or refutes what others wrote), "
+        "reads (asks the agents in `fields`, who may only read), unknown (asks the first name in `fields`, which was "
+        "never on the board; the second, if any, is there), "
         "near (posts of the call that nearly repeat it), asks (a question that waits for the agents in `fields`), "
         "unasked (a question that begins with the name in `fields` and does not ask that agent), "
         "answers (the question or critique that it replies to, and for whom that waits still), solves (open "

@@ -196,3 +196,47 @@ async def test_access_policies_go_by_the_role_that_the_board_gives(tmp_path: Pat
         assert (await bob.fail("post", text="so", type="DECISION"))["policy"] == "table"
         await alice.do("board", members={"bob": "decider"})
         await bob.post("so", "DECISION")
+
+
+async def test_who_may_only_read_owes_nothing_and_whoever_asks_is_told(board: Any) -> None:
+    boss, con, obs = await board.join("boss", "con", "obs")
+    await obs.post("I was here.")
+    await con.post("No.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await obs.do("query")
+    assert obs.footer.endswith("you owe: answer C-2")
+    await boss.do("board", members={"obs": "observer"})
+    said = await con.say("post", text="We go.", type="DECISION", agree=["obs", "ghost"])
+    assert "obs observes only and cannot answer" in said
+    assert "ghost was never on this board" in said
+    said = await con.say("post", text="@obs what do you see?", type="QUESTION")
+    assert "obs observes only and cannot answer" in said
+    view = await obs.say("read")
+    assert "waits for you:\n" not in view
+    assert "waits for you, who may only read: answer C-2" in view
+    for tool, given in (("read", {}), ("query", {}), ("wait", {"seconds": 0})):
+        await obs.do(tool, **given)
+        assert "you owe" not in obs.footer
+    await boss.do("board", members={"obs": "contributor"})
+    await obs.do("query")
+    assert "you owe: answer C-2, Q-4, agree or object to D-3" in obs.footer
+
+
+async def test_a_request_to_who_may_only_read_says_so(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "admin", "messages")) as board:
+        con, obs = await board.join("con", "obs")
+        await obs.post("I was here.")
+        await con.do("board", members={"obs": "observer"})
+        said = await con.say("request", text="What do you see?", to="obs", seconds=0)
+        assert "obs observes only and cannot answer" in said.splitlines()
+        await obs.do("read")
+        assert "you owe" not in obs.footer
+
+
+async def test_a_name_that_was_never_here_is_pointed_out(board: Any) -> None:
+    ann, _ = await board.join("ann", "ben")
+    await _.post("I am here.")
+    said = await ann.say("post", text="@Ben, is it so?", type="QUESTION")
+    assert "Ben was never on this board, ben was" in said
+    assert "never on" not in await ann.say("post", text="@ben, is it so?", type="QUESTION")
+    answer = await ann.do("post", text="Go.", type="DECISION", agree=["Ben"])
+    assert [(r["kind"], r["fields"]) for r in answer["remarks"]] == [("unknown", ["Ben", "ben"])]

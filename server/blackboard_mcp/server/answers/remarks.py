@@ -183,6 +183,12 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         return [f"not shown to you yet: {_named(one, agent)}" for one in remark.about]
     if remark.kind is RemarkKind.ASKS:
         return [_asks(item, remark.fields)]
+    if remark.kind is RemarkKind.READS:
+        one = len(remark.fields) == 1
+        return [f"{_some(remark.fields)} {'observes' if one else 'observe'} only and cannot answer"]
+    if remark.kind is RemarkKind.UNKNOWN:
+        name, *there = map(word, remark.fields)
+        return [f"{name} was never on this board{f', {there[0]} was' if there else ''}"]
     if remark.kind is RemarkKind.UNASKED:
         name = word(remark.fields[0])
         return [

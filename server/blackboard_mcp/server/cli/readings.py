@@ -43,6 +43,8 @@ _REMARKS = {
     "near": "{about} nearly repeat it",
     "asks": "waits for an answer by {fields}",
     "answers": "{about} still waits for {fields}",
+    "reads": "{fields} may only read here, and cannot answer",
+    "unknown": "{fields} was never on this board",
     "unseen": "on the same matter, and not shown to you yet: {about}",
 }
 
@@ -108,6 +110,8 @@ def _stands(item: WireItem) -> str:
 def _remark(remark: WireRemark) -> str:
     if remark.kind == "answers" and not remark.fields:
         return f"{some(remark.about)} waits for nobody any more"
+    if remark.kind == "unknown":
+        remark = remark.model_copy(update={"fields": remark.fields[:1]})
     about = some(remark.about) + (f" and {remark.more} more" if remark.more else "")
     told = _REMARKS.get(remark.kind, remark.kind + " {about}")
     return told.format(id=remark.id, about=about, fields=some(remark.fields) or "whoever knows")

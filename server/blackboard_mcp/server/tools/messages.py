@@ -182,6 +182,8 @@ class MessageTools:
 
     async def _stands(self, caller: Caller, asked: Asked, *, whole: bool = True) -> Answer:
         lines = [self._state(asked.request, caller.agent)]
+        if await self._messaging.is_unheard(asked.request):
+            lines.append(f"{word(asked.request.to)} observes only and cannot answer")
         if asked.answer is not None and whole:
             lines += _text(asked.answer.text, asked.answer.id)
         return await self._answer(caller, asked, lines)

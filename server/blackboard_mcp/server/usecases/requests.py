@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
+from blackboard_mcp.protocols.access import POWERS, Action
 from blackboard_mcp.protocols.answers import (
     Attention,
     Once,
@@ -400,6 +401,13 @@ class Messaging:
         return await self._asked(name, agent, number)
 
     # What they share
+
+    async def is_unheard(self, request: AgentRequest) -> bool:
+        """Tells whether a live request is addressed to an agent that the board lets only read."""
+        if not request.to or not request.live:
+            return False
+        role = await self._store.role_of(request.board, request.to)
+        return role is not None and Action.POST not in POWERS[role]
 
     async def attention(
         self, agent: str, board: str | None, items: Iterable[int] = ()

@@ -47,7 +47,7 @@ class Duties:
         ]
         told = {line.item.number for line in lines}
         for item in standing.items.values():
-            asks = (
+            asks = not standing.snapshot.reads and (
                 item.type is ItemType.QUESTION and item.author != standing.agent and not standing.done(item)
             )
             if asks and item.number not in told and standing.agent in standing.asked(item):
@@ -181,8 +181,9 @@ def _awaited(standing: Standing, debate: Debate) -> str:
     judges: list[str] = []
     later: list[str] = []
     confirms: list[str] = []
+    only = ", who may only read" if standing.snapshot.reads else ""
     for owed in debate.obligations:
-        who = name(owed.agent, standing.agent)
+        who = name(owed.agent, standing.agent) + (only if owed.agent == standing.agent else "")
         item = standing.items.get(owed.item)
         if owed.state is ObligationState.WATCHING:
             later.append(who)

@@ -109,7 +109,9 @@ def remarks(
             continue
         found += yield from _claimed(ledger, place, item)
         found += yield from _asking(ledger, place, item)
-        if item.agreement is None:
+        if item.agreement is not None:
+            found += yield from _unable(ledger, place, item, item.agreement.waiting)
+        else:
             problems = yield from agreements.open_problems(ledger, ledger.fresh[item.number])
             if problems:
                 about = yield from _shown(ledger, [row.number for row in problems])
@@ -152,6 +154,7 @@ def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
         names = yield from questions.waiting_for(ledger.no, item.number)
         if names:
             found.append(Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names)))
+            found += yield from _unable(ledger, place, item, names)
         unasked = (yield from questions.spoken_to(ledger.no, item.text)) if item.key is None else []
         if unasked and unasked[0] not in (*names, item.author):
             found.append(Remark(place, RemarkKind.UNASKED, (item,), fields=tuple(unasked)))
@@ -171,6 +174,18 @@ def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
             if names:
                 about = yield from _shown(ledger, [number])
                 found.append(Remark(place, RemarkKind.ANSWERS, about, fields=tuple(names)))
+    return found
+
+
+def _unable(ledger: Ledger, place: int, item: Item, names: Sequence[str]) -> Steps[list[Remark]]:
+    """Returns remarks on agents whom the item asks in vain: who may only read, and who was never on the board."""
+    rows: Rows = (yield sql("unable"), (ledger.no, dumps(list(names)))) if names else []
+    readers = tuple(name for name, reads, _ in rows if reads)
+    found = [Remark(place, RemarkKind.READS, (item,), fields=readers)] if readers else []
+    for name, reads, other in rows:
+        if not reads:
+            fields = (name,) if other is None else (name, other)
+            found.append(Remark(place, RemarkKind.UNKNOWN, (item,), fields=fields))
     return found
 
 

@@ -517,8 +517,8 @@ def standing(row: ItemRow) -> ItemRow:
     return row
 
 
-Standing = tuple[Look, Rows, int, str | None]
-"""An agent's look, its duties, oldest first, the last sequence of the board, and `Attention.team`.
+Standing = tuple[Look, Rows, int, str | None, bool]
+"""An agent's look, its duties, oldest first, the board's last sequence, `Attention.team`, and whether it may only read.
 
 There are at most 50 rows of duties; each holds the item's number, the duty, the item's type, and the time in
 microseconds since when it is owed; of an item's own watch also a true value. A watch is no debt.
@@ -530,11 +530,12 @@ def standing_of(no: int, agent: str, look: int) -> Steps[Standing]:
 
     `look` is the place in the log up to which the caller knows that the agent was shown it; the database may know more.
     """
-    ((cursor, above, told, owes, asked, end, ruled, owner),) = yield sql("standing_of"), (no, agent)
+    ((cursor, above, told, owes, asked, end, ruled, owner, reads),) = yield sql("standing_of"), (no, agent)
     known = Look.of(look)
     if cursor is not None:
         known = known.joined(Look(cursor, parsed(above), parsed(told)))
-    return known, (yield from _owed(no, agent, owes, asked)), end, None if ruled else owner or ""
+    owed = [] if reads else (yield from _owed(no, agent, owes, asked))
+    return known, owed, end, None if ruled else owner or "", bool(reads)
 
 
 def _owed(no: int, agent: str, owes: bool, asked: bool) -> Steps[Rows]:
@@ -564,7 +565,7 @@ def attention_after(ledger: Ledger, look: int, *, own_since: int | None = None) 
     known = Look.of(look)
     if ledger.shown is not None:
         known = known.joined(ledger.shown)
-    standing = known, owed, ledger.board.seq, None if ledger.board.read_rules else ledger.owner
+    standing = known, owed, ledger.board.seq, None if ledger.board.read_rules else ledger.owner, False
     return (yield from attention_to(ledger.no, ledger.agent, standing, own_since=own_since))
 
 
@@ -572,7 +573,7 @@ def attention_to(
     no: int, agent: str, standing: Standing, *, own_since: int | None = None
 ) -> Steps[Attention]:
     """Returns the same as `attention` for an agent that stands so."""
-    known, rows, end, team = standing
+    known, rows, end, team, _ = standing
     owed = tuple(
         Owed(item_id(type_, number), Duty(duty))
         for number, duty, type_, _since, *watch in rows

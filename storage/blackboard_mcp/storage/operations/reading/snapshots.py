@@ -87,7 +87,7 @@ def snapshot(
     no = row.no
     law = yield sql("law"), (no, agent)
     standing = yield from standing_of(no, agent, look)
-    known, owing, *_ = standing
+    known, owing, *_, reads = standing
     owed = tuple((r[0], Duty(r[1])) for r in owing)
     kinds = yield from kinds_of(no)
     running = (yield sql("debates_open"), (no,)) if kinds.open_debates else []
@@ -132,6 +132,7 @@ def snapshot(
         debates=tuple(d for d in debates[:current] if d.root in found),
         ended=tuple(d for d in debates[current:] if d.root in found),
         owed=owed,
+        reads=reads,
         protected=held,
         hidden=sum(live.values()) - [item.zone for item in items].count(Zone.WORKING),
         attention=waiting,

@@ -26,13 +26,15 @@ SELECT cursor, above, told FROM shown WHERE board = ?1 AND agent = ?2;
 
 -- name: standing_of
 -- The sequences of a board that an agent was shown (null without any), whether it may owe something, whether any request is
--- live, the last sequence before the change under way, whether read rules decide what agents see, and the agent's owner.
+-- live, the last sequence before the change under way, whether read rules decide what agents see, the agent's owner, and
+-- whether the board lets it only read. Who only reads owes nothing.
 SELECT s.cursor, s.above, s.told,
        EXISTS (SELECT 1 FROM obligation INDEXED BY obligation_outstanding
                WHERE board = ?1 AND agent = ?2 AND state = 'outstanding'),
        EXISTS (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1),
        (SELECT seq FROM board WHERE no = ?1),
-       EXISTS (SELECT 1 FROM read_rules), (SELECT owner FROM principal WHERE agent = ?2)
+       EXISTS (SELECT 1 FROM read_rules), (SELECT owner FROM principal WHERE agent = ?2),
+       EXISTS (SELECT 1 FROM member WHERE board = ?1 AND agent = ?2 AND role IN ('observer', 'summariser'))
 FROM (SELECT 1) one LEFT JOIN shown s ON s.board = ?1 AND s.agent = ?2;
 
 -- name: owing
