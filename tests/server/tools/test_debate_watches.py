@@ -47,6 +47,12 @@ async def test_standing_watches_are_listed_and_ended(board: Any) -> None:
     await alice.post("x")
     text = await carol.say("debate", op="watch", id="tag:db")
     assert text.startswith("you watch tag:db: debates that open on matching items from now on need your ")
+    assert "wait() wakes you for new matching items" in text
+    none = (await carol.fail("debate", op="unwatch", id="tag:none"))["message"]
+    assert none == (
+        'You do not watch tag:none. Nothing was changed; debate(op="status", id="tag:none") says what you watch.'
+    )
+    assert (await carol.do("debate", op="status", id="tag:none"))["watches"] == ["tag:db"]
     board.clock.advance(1)
     await carol.do("debate", op="watch", id="key:plan:*")
     assert (await carol.do("debate", op="watch", id="tag:db"))["watches"] == ["tag:db", "key:plan:*"]

@@ -438,7 +438,7 @@ def watching(watches: Sequence[StandingWatch]) -> str:
     topics = ", ".join(one_line(watch.topic) for watch in watches)
     return (
         f"you watch {topics}: debates that open on matching items from now on need your acknowledgement once "
-        'every critique is answered; wait(filter={"mentions": true}) wakes you for new matching items'
+        "every critique is answered; wait() wakes you for new matching items"
     )
 
 

@@ -107,7 +107,7 @@ def unwatch_topic(
     held = [row[0] for row in (yield sql("watches"), (ledger.no, agent))]
     if str(topic) not in held:
         raise Conflict(
-            f'You do not watch {topic}. Nothing was changed; debate(op="watch", id=…) says what you watch.'
+            f'You do not watch {topic}. Nothing was changed; debate(op="status", id="{topic}") says what you watch.'
         )
     ledger.note(ChangeKind.WATCH, name=str(topic))
     yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
