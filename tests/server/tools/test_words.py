@@ -123,3 +123,16 @@ async def test_nobody_invalidates_what_others_wrote_but_an_appointed_steward(
             )
         boss = await other.join("boss")
         assert (await boss.post(id="F-1", status="INVALIDATED"))["status"] == "INVALIDATED"
+
+
+async def test_a_critique_that_is_posted_as_resolved_names_no_id_that_is_not_there(board: Any) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("the sky is green")
+    critique = {"type": "CRITIQUE", "text": "no", "edges": {"critiques": ["F-1"]}}
+    failure = await bob.fail("post", **critique, status="RESOLVED")
+    assert failure["message"] == (
+        "This CRITIQUE opens a debate, so that it cannot be RESOLVED in the same post. Nothing was changed; "
+        "leave status out."
+    )
+    assert await board.seq() == 2
+    await bob.do("post", **critique)

@@ -85,6 +85,11 @@ def set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
         yield from debating.withdraw_critique(ledger, row, status=status)
         return
     if status in (Status.RESOLVED, Status.ACTIVE) and (yield from debating.is_open(ledger, row)):
+        if row.number in ledger.fresh:  # its id goes with the post
+            raise Refused(
+                f"This {row.type} opens a debate, so that it cannot be {status} in the same post. Nothing was "
+                "changed; leave status out."
+            )
         raise Refused(
             f"{row.id} is in an open debate, which only its watchers, a decider or the critic can close. "
             f'Nothing was changed; debate(op="status", id="{row.id}") says who is missing.'
