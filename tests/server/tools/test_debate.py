@@ -753,3 +753,14 @@ async def test_a_critique_whose_target_is_withdrawn_is_answered_by_that(board: A
     )
     status = await ana.say("debate", op="status", id="H-1")
     assert "C-3 by cleo (of C-2, which was withdrawn)" in status
+
+
+async def test_an_unknown_operation_is_told_all_that_the_schema_has(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    said = (await alice.fail("debate", op="foo", id="F-1"))["message"]
+    assert "op must be one of 'agree', 'open', 'acknowledge'" in said
+    assert "'status', not \"foo\"" in said
+    said = (await alice.fail("transaction", debates=[{"op": "foo", "id": "F-1"}]))["message"]
+    assert "op must be one of 'agree', 'open', 'acknowledge'" in said
+    assert "'status'" not in said

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.literals import DebateCallName
+
+from ..text.lines import one_line
 
 DebateOp = Literal[DebateCallName, "status"]
 
@@ -18,9 +20,16 @@ _GOES_WITH = {
 }
 
 
-def called(op: object) -> object:
-    """Returns the operation that is meant: `agree` means `acknowledge`."""
-    return "acknowledge" if op == "agree" else op
+def one_of(ops: Sequence[str]) -> Callable[[object], object]:
+    """Returns a check that an operation is one of `ops`, which says what they are; `agree` means `acknowledge`."""
+
+    def called(op: object) -> object:
+        if isinstance(op, str) and op not in ("agree", *ops):
+            listed = ", ".join(f"'{name}'" for name in ("agree", *ops))
+            raise ValueError(f'must be one of {listed}, not "{one_line(op[:40])}"')
+        return "acknowledge" if op == "agree" else op
+
+    return called
 
 
 def check_debating(op: str, id_: str, said: Mapping[str, object], reason: str, place: str = "") -> None:

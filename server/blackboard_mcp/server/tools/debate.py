@@ -21,7 +21,7 @@ from ..answers.readers import by_author
 from ..answers.rendering import Rendering
 from ..input import posts
 from ..input.arguments import UNLISTED
-from ..input.debates import DebateOp, called
+from ..input.debates import DebateOp, one_of
 from ..text.debates import awaited, watching, what_closes, withdrawn_line
 from ..text.lines import agreement_line, became, word
 from ..usecases.blackboard import Blackboard
@@ -34,7 +34,7 @@ Watchers = Annotated[
 Reason = Annotated[str, Field(max_length=2_000)]
 Op = Annotated[
     DebateOp,
-    BeforeValidator(called),
+    BeforeValidator(one_of(get_args(DebateOp))),
     WithJsonSchema({"type": "string", "enum": ["agree", *get_args(DebateOp)]}),
 ]
 BoardId = Annotated[str, Field(max_length=64)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from blackboard_mcp.protocols.answers import (
     Committed,
@@ -25,7 +25,7 @@ from blackboard_mcp.protocols.transactions import (
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..input.arguments import Arguments
-from ..input.debates import called, check_debating
+from ..input.debates import check_debating, one_of
 from ..input.idempotency import once_of
 from ..input.posts import (
     WATCHERS_INSTEAD,
@@ -53,7 +53,7 @@ class DebateFields(BaseModel):
 
     op: Annotated[
         DebateCallName,
-        BeforeValidator(called),
+        BeforeValidator(one_of(get_args(DebateCallName))),
     ]
     id: Id
     reason: Annotated[str, Field(max_length=2_000)] = ""
