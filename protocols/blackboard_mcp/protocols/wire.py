@@ -267,6 +267,7 @@ class WireRemark(Wire):
         "numbers), claim (supersedes or refutes what others wrote), "
         "reads (asks the agents in `fields`, who may only read), unknown (asks the first name in `fields`, which was "
         "never on the board; the second, if any, is there), "
+        "undebated (what it criticises without being a CRITIQUE, so that no debate opens), "
         "near (posts of the call that nearly repeat it), asks (a question that waits for the agents in `fields`), "
         "unasked (a question that begins with the name in `fields` and does not ask that agent), "
         "answers (the question or critique that it replies to, and for whom that waits still), solves (open "

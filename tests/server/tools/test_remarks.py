@@ -262,3 +262,18 @@ async def test_a_reply_to_what_was_taken_back_is_told_so(board: Any) -> None:
     text = await ada.say("post", type="ANSWER", text="It is taken back.", edges={"replies_to": ["Q-2"]})
     assert "Q-2 by ben is WITHDRAWN already" in text.splitlines()
     assert "Q-2 is answered" not in text
+
+
+async def test_an_edge_of_critique_on_another_type_opens_no_debate_and_that_is_said(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("The cache is stale", "HYPOTHESIS")
+    text = await ben.say("post", text="It is not", edges={"critiques": ["H-1"]})
+    assert (
+        "F-2 opens no debate on H-1, since it is a FACT; this does: "
+        'post(type="CRITIQUE", edges={"critiques": ["H-1"]}, text="…")'
+    ) in text.splitlines()
+    answer = await ben.do("post", text="Nor now", type="REPLY", edges={"critiques": ["H-1"]})
+    assert remarks(answer) == [("R-3", "undebated", ["H-1"])]
+    await ben.post("No", "CRITIQUE", edges={"critiques": ["H-1"]})
+    said = await ada.say("post", text="Yes", type="REPLY", edges={"critiques": ["C-4"]})
+    assert "opens no debate" not in said

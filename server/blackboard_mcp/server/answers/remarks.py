@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.findings import denies, numbers
 from blackboard_mcp.protocols.items import (
     FINISHED,
+    LETTERS,
     TRANSITIONS,
     EdgeKind,
     Item,
@@ -69,6 +70,12 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
             lines.append(
                 f"{item.id} does not ask {_some(missed)}, not on the board yet: to ask who comes later, write "
                 f"{', '.join(f'@{name}' for name in missed[:_NAMED])}"
+            )
+    for item in done.items:
+        if against := undebated(item):
+            lines.append(
+                f"{item.id} opens no debate on {', '.join(against[:_NAMED])}, since it is a {item.type}; this does: "
+                f'post(type="CRITIQUE", edges={{"critiques": ["{against[0]}"]}}, text="…")'
             )
     alike = nearly_alike(done.items)
     if alike:
@@ -251,6 +258,17 @@ def _not_reached(item: Item, asked: Sequence[str], agent: str) -> list[str]:
     return [name for name in names if name not in there and not is_reserved(name)]
 
 
+def undebated(item: Item) -> list[str]:
+    """Returns the ids of items that a new item criticises without being a CRITIQUE, which alone opens a debate.
+
+    To criticise a critique by a REPLY answers it.
+    """
+    if item.type is ItemType.CRITIQUE or item.created_at != item.updated_at:
+        return []
+    against = [id_ for kind, id_ in item.cites if kind is EdgeKind.CRITIQUES]
+    return [id_ for id_ in against if id_[0] != LETTERS[ItemType.CRITIQUE]]
+
+
 def _some(names: Sequence[str]) -> str:
     more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
     return ", ".join(map(word, names[:_NAMED])) + more
@@ -327,6 +345,11 @@ def wire_remarks(done: Posted | Committed) -> list[wire.WireRemark]:
             fields=list(remark.fields),
         )
         for remark in done.remarks
+    ]
+    listed += [
+        wire.WireRemark(id=item.id, kind="undebated", about=against)
+        for item in done.items
+        if (against := undebated(item))
     ]
     alike = nearly_alike(done.items)
     if alike:

@@ -43,6 +43,7 @@ _REMARKS = {
     "near": "{about} nearly repeat it",
     "asks": "waits for an answer by {fields}",
     "answers": "{about} still waits for {fields}",
+    "undebated": "is no critique, so it opens no debate on {about}",
     "reads": "{fields} may only read here, and cannot answer",
     "unknown": "{fields} was never on this board",
     "unseen": "on the same matter, and not shown to you yet: {about}",
