@@ -764,3 +764,37 @@ async def test_an_unknown_operation_is_told_all_that_the_schema_has(board: Any) 
     said = (await alice.fail("transaction", debates=[{"op": "foo", "id": "F-1"}]))["message"]
     assert "op must be one of 'agree', 'open', 'acknowledge'" in said
     assert "'status'" not in said
+
+
+async def test_who_may_decide_is_named_to_those_who_may_and_those_who_may_not(
+    tmp_path: Path, mode: str
+) -> None:
+    call = 'debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…")'
+    async with boards.open_boards(tmp_path, mode, deciders=("judge",)) as board_:
+        alice, bob, carol = await dispute(board_)
+        dan, judge = await board_.join("dan", "judge")
+        for agent in (carol, dan):
+            await agent.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
+        said = await bob.say("debate", op="status", id="F-1")
+        assert "waits for judge to confirm it: carol decides that F-1 falls" in said
+        assert "another owner" not in said
+        assert f"or decided by judge: {call}; what others decide waits until judge confirms it; or" in said
+        said = await judge.say("debate", op="status", id="F-1")
+        assert f"or decided by you: {call}; or conceded" in said
+        for shown in (said, await judge.say("read")):
+            assert shown.count('debate(op="confirm", id="F-1", outcome="falls")') == 1
+        said = await alice.say("debate", op="status", id="F-1")
+        assert "or decided by judge; or conceded by alice" in said
+        assert call not in said
+
+
+async def test_an_author_is_told_no_decision_that_it_may_not_make(board: Any) -> None:
+    alice, bob, _ = await dispute(board)
+    await alice.post("It held.", "REPLY", edges={"replies_to": ["C-2"]})
+    await bob.do("debate", op="unwatch", id="F-1")
+    assert "waits for nobody by name: debate(op=" in await bob.say("read")
+    view = await alice.say("read")
+    assert 'waits for others to decide it; to give it up: debate(op="concede", id="F-1", reason="…")' in view
+    said = await alice.say("debate", op="status", id="F-1")
+    assert "or decided by others; or conceded by alice" in said
+    assert 'debate(op="decide"' not in said + view

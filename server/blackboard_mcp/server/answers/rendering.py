@@ -676,18 +676,19 @@ class Rendering:
         seen: Mapping[str, datetime] | None = None,
         readers: Mapping[int, Readership] | None = None,
         presence: float = 0,
+        deciders: Sequence[str] = (),
     ) -> str:
         """Returns the state of a debate and what `agent` owes in it, with a footer; the line `first` stands
         above it.
 
         `seen` maps agents to their last calls; where it is given, the answer shows it for those whom the
         debate waits for, with the board's `presence` in seconds. `readers` tells who was shown the critiques
-        without an answer.
+        without an answer, `deciders` are named by the launch configuration.
         """
         last = "" if seen is None else self.last_seen(awaited(view), seen, presence)
         read = critiques_line(view, readers or {}, self._clock.now())
         lines = [first] if first else []
-        lines += standing_lines(view, self._tokenizer, agent, last, read)
+        lines += standing_lines(view, self._tokenizer, agent, last, read, deciders)
         return self.with_footer("\n".join(lines), view.seq, view.attention)
 
     def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime], presence: float = 0) -> str:

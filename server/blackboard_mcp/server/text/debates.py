@@ -49,6 +49,8 @@ _YOURS = {
 """Words of the footer for duties whose names do not say what to do."""
 _OTHERS = {**_YOURS, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
 """Words for the duties of others."""
+_AWAY = "away"
+"""The reason of duties of which an agent was excused because it made no call."""
 MOST_OWED = 3
 """Most duties that one line names."""
 
@@ -151,7 +153,7 @@ def duty_line(
         ways.append(
             f'not so: post a CRITIQUE, or debate(op="decide", id="{id_}", outcome="…", reason="…") otherwise'
         )
-        return f"{'; '.join(told)} → {'; '.join(ways)}"
+        return f"{'; '.join(told)} → {'; '.join(dict.fromkeys(ways))}"
     answers = dict(debate.answers)
     mine = [c for c in answers if c in items and items[c].author == agent]
     told = []
@@ -260,10 +262,12 @@ def opened_to_concede(events: Sequence[Event]) -> set[int]:
     }
 
 
-def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
+def debate_lines(
+    debate: Debate, items: dict[int, Item], tokenizer: Tokenizer, deciders: Sequence[str] = ()
+) -> list[str]:
     """Returns a debate's state, its critiques with their answers, and all duties, one line each.
 
-    `items` are the debate's items by number.
+    `items` are the debate's items by number. `deciders` are agents one of which has to confirm decisions.
     """
 
     def name(number: int) -> str:
@@ -281,7 +285,7 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
             head += f": {excerpt(debate.grounds, _REASON_TOKENS, tokenizer)}"
     lines = [head]
     lines += [
-        f"waits for another owner to confirm it: {decided(d, name(debate.root), items)}: "
+        f"waits for {_some(deciders) or 'another owner'} to confirm it: {decided(d, name(debate.root), items)}: "
         f"{_quote(d.reason, _REASON_TOKENS, tokenizer)}"
         for d in debate.decisions[:_NAMED]
     ]
@@ -319,23 +323,28 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
 
 
 def standing_lines(
-    view: DebateView, tokenizer: Tokenizer, agent: str = "", last_seen: str = "", read: str = ""
+    view: DebateView,
+    tokenizer: Tokenizer,
+    agent: str = "",
+    last_seen: str = "",
+    read: str = "",
+    deciders: Sequence[str] = (),
 ) -> list[str]:
     """Returns the lines of `debate_lines`, then the votes, what would close the debate, and what the agent
     owes.
 
     `last_seen` is a line on when the agents it waits for were last seen, `read` one on whether the author was
-    shown the critiques; empty to leave them out.
+    shown the critiques; empty to leave them out. `deciders` are named by the launch configuration.
     """
     debate = view.debate
-    lines = debate_lines(debate, view.items, tokenizer)
+    lines = debate_lines(debate, view.items, tokenizer, _there(view, deciders))
     if read:
         lines.append(read)
     count = view.tally
     if count.quorum or count.approving or count.rejecting:
         sides = f"for: {_some(count.approving) or 'none'}; against: {_some(count.rejecting) or 'none'}"
         lines.append(f"votes on version {count.version}: {sides}")
-    if closing := what_closes(view):
+    if closing := what_closes(view, deciders, agent):
         lines.append(closing)
     if last_seen:
         lines.append(last_seen)
@@ -404,8 +413,18 @@ def last_seen_line(
     return line
 
 
-def what_closes(view: DebateView) -> str:
-    """Returns a line on what would close an open debate and who can do it; empty for a closed debate."""
+def _there(view: DebateView, deciders: Sequence[str]) -> list[str]:
+    """Returns the named deciders, without the author and those who were asked to confirm and stayed away."""
+    gone = {o.agent for o in view.debate.obligations if o.duty is Duty.CONFIRM and o.reason == _AWAY}
+    return [name for name in deciders if name not in gone and name != view.root.author]
+
+
+def what_closes(view: DebateView, deciders: Sequence[str] = (), agent: str = "") -> str:
+    """Returns a line on what would close an open debate and who can do it; empty for a closed debate.
+
+    `deciders` are named by the launch configuration. The author of the item as `agent` is told no call that it may
+    not make.
+    """
     debate, count, id_ = view.debate, view.tally, view.root.id
     if debate.state is not DebateState.OPEN:
         return ""
@@ -425,10 +444,19 @@ def what_closes(view: DebateView) -> str:
         if count.approving or count.rejecting:
             how += " (votes alone close nothing: this board has no quorum)"
     conceded = "" if count.author == SYSTEM else f"; or conceded by {count.author}"
-    return (
-        f'closes {how}; or decided: debate(op="decide", id="{id_}", outcome="stands|falls|amended", reason="…"), a '
-        f"critic's decision once another owner confirms it{conceded}; or when its critics withdraw"
-    )
+    call = f'debate(op="decide", id="{id_}", outcome="stands|falls|amended", reason="…")'
+    named = [name for name in _there(view, deciders) if name != agent]
+    if agent == view.root.author:
+        decide = f"decided by {_some(named) or 'others'}"
+    elif agent in deciders:
+        decide = f"decided by you: {call}"
+    elif named:
+        decide = (
+            f"decided by {_some(named)}: {call}; what others decide waits until {_some(named)} confirms it"
+        )
+    else:
+        decide = f"decided: {call}, a critic's decision once another owner confirms it"
+    return f"closes {how}; or {decide}{conceded}; or when its critics withdraw"
 
 
 def watching(watches: Sequence[StandingWatch]) -> str:

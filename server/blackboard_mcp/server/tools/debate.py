@@ -114,12 +114,17 @@ class DebateTool:
             say = self._say.by(self._board.tokenizers.on(name))
             return Answer(
                 lambda: say.debate(
-                    state, caller.agent, first=first, seen=seen, readers=readers, presence=presence
+                    *(state, caller.agent),
+                    first=first,
+                    seen=seen,
+                    readers=readers,
+                    presence=presence,
+                    deciders=self._board.deciders,
                 ),
                 lambda: debate_wire.wire_debate(
                     *(item, state.debate, state.items, state.seq),
                     tally=state.tally,
-                    closes=what_closes(state),
+                    closes=what_closes(state, self._board.deciders),
                     last_seen=seen,
                     seen_by_author={
                         state.items[n].id: one is not None for n, one in by_author(state, readers).items()

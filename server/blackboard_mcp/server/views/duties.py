@@ -209,8 +209,13 @@ def _awaited(standing: Standing, debate: Debate) -> str:
     closes = f"closes by {quorum} votes on one side" if quorum else ""
     if told:
         return f"waits for {'; '.join(told)}{f' ({closes})' if closes else ''}"
+    root = standing.items[debate.root]
+    if root.author == standing.agent and not closes:
+        return (
+            f'waits for others to decide it; to give it up: debate(op="concede", id="{root.id}", reason="…")'
+        )
     return (
         closes
-        or f'waits for nobody by name: debate(op="decide", id="{standing.items[debate.root].id}", '
+        or f'waits for nobody by name: debate(op="decide", id="{root.id}", '
         'outcome="stands|falls|amended", reason="…") ends it'
     )
