@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import boards
@@ -236,3 +237,14 @@ async def test_who_names_a_version_agrees_to_that_one_or_to_none(board: Any, cal
     assert await board.seq() == before
     await agent.do("debate", id="P-1@2", **call)
     assert await board.seq() > before
+
+
+async def test_the_view_says_how_a_vote_went(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, board_settings={"quorum": 2}) as board:
+        alice, bob, carol, dan = await board.join("alice", "bob", "carol", "dan")
+        await alice.post("It holds.")
+        await bob.post("No.", "CRITIQUE", edges={"critiques": ["F-1"]})
+        await bob.do("debate", op="vote", id="F-1", approve=True)
+        for agent in (carol, dan):
+            await agent.do("debate", op="vote", id="F-1", approve=False)
+        assert "falls, voted down 2:1 0s" in await carol.say("read")

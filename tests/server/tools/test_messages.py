@@ -460,3 +460,17 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_agent(
         ("request.released", "bob"),
     ]
     assert (await cyd.do("respond", seconds=0))["request"]["id"] == id_
+
+
+async def test_a_request_to_a_skill_is_not_offered_to_whoever_posts(board: Any) -> None:
+    rob, sam, ops = await board.join("rob", "sam", "ops")
+    await rob.do("request", text="How many cores?", to="skill:ops", seconds=0)
+    view = await sam.say("read")
+    assert "How many cores?" in view
+    assert 'post(type="ANSWER"' not in view
+    said = await sam.say("post", text="8", type="ANSWER", edges={"replies_to": ["Q-1"]})
+    assert "Q-1 is a request and stays open for those whom it asks" in said
+    await ops.do("respond", skills=["ops"])
+    said = await ops.say("post", text="16", type="ANSWER", edges={"replies_to": ["Q-1"]})
+    assert "Q-1 is answered" in said
+    assert (await rob.do("request", id="Q-1", seconds=0))["request"]["state"] == "ANSWERED"

@@ -171,7 +171,7 @@ def test_an_ended_debate_says_what_became_of_the_claim_by_whom_and_why(make_item
     )
     shown = view(snapshot(*items, ended=ended))
     assert line_of(shown, "F-1") == "F-1 by eve falls, decided by dora 2m (\"no 'sessions'\"): All fail."
-    assert line_of(shown, "F-2") == "F-2 by bob stands, its critics agree 2m: The trigger runs late."
+    assert line_of(shown, "F-2") == "F-2 by bob stands, agreed 2m: The trigger runs late."
     assert line_of(shown, "D-3").endswith('stands, decided by dora 2m ("heard"): Roll back.')
     assert shown.hidden == 0
 

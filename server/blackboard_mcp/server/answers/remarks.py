@@ -9,6 +9,7 @@ from itertools import pairwise
 from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
+from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.findings import denies, numbers
 from blackboard_mcp.protocols.items import (
@@ -213,6 +214,8 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         settles = item.type is ItemType.ANSWER or (
             item.type is ItemType.REPLY and item.author != first.author
         )
+        if settles and first.status not in FINISHED and first.key and KEYS.parse(first.key):
+            return [f"{first.id} is a request and stays open for those whom it asks"]
         return [f"{first.id} is answered" if settles else f"{first.id} stays open: an ANSWER settles it"]
     if remark.kind is RemarkKind.CLAIM:
         return [_claim(remark, item)]

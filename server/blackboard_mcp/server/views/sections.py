@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
@@ -20,7 +22,7 @@ from .lines import circumstances, identity, listed, more, name
 from .standing import ALIKE, Standing
 
 _ENDED = {
-    DebateState.CONSENSUS: "its critics agree",
+    DebateState.CONSENSUS: "agreed",
     DebateState.WITHDRAWN: "its critics withdrew",
     DebateState.EXPIRED: "nobody decided in time",
 }
@@ -28,6 +30,7 @@ _ENDS_TASK = (
     'whose task ends with a run here, turn(start={"problem": "…"}), or when a steward settles the board: then its last '
     "ANSWER is the result"
 )
+_VOTE = re.compile(r"\w+ by vote: (\d+) in favour, (\d+) against")
 _REASON = 80
 _FORMER = 140
 """Characters of what a decision, answer or plan replaced that stand in its line."""
@@ -226,7 +229,8 @@ class Sections:
 
 def _asking(lines: list[Line], reader: str) -> str:
     asked = (line.item for line in lines if line.item.type is ItemType.QUESTION)
-    questions = [item.id for item in asked if item.author != reader]
+    # Only those whom a request asks can end it, and their duties have the call.
+    questions = [i.id for i in asked if i.author != reader and (i.key is None or KEYS.parse(i.key) is None)]
     how = (
         f' (answer: post(type="ANSWER", edges={{"replies_to": ["{questions[0]}"]}}, text="…"))'
         if questions
@@ -297,7 +301,7 @@ def _verdict(standing: Standing, item: Item, debate: Debate) -> str:
         how = f"conceded by {by}{favour(item.gave_way_to, author, successor(item)) if conceded else ''}"
         outcome = "gives way" if conceded and item.gave_way_to else outcome
     elif debate.state in _ENDED:
-        return f"{outcome}, {_ENDED[debate.state]} {age}"
+        return f"{outcome}, {_voted(debate) or _ENDED[debate.state]} {age}"
     else:
         other = f" and {name(debate.confirmed_by, standing.agent)}" if debate.confirmed_by else ""
         how = f"decided by {by}{other}"
@@ -307,6 +311,15 @@ def _verdict(standing: Standing, item: Item, debate: Debate) -> str:
     answers = [there[number].id for _, number in debate.answers if number in there]
     see = f", see {listed(answers, ' ', _NAMED)}" if answers and outcome != str(Outcome.STANDS) else ""
     return f"{outcome}, {how} {age}{why}{see}"
+
+
+def _voted(debate: Debate) -> str:
+    """Returns how a vote ended the debate, such as `voted down 2:1`; empty if none did."""
+    found = _VOTE.match(debate.reason)
+    if found is None:
+        return ""
+    ayes, noes = map(int, found.groups())
+    return f"voted for {ayes}:{noes}" if ayes > noes else f"voted down {noes}:{ayes}"
 
 
 def _reworded(item: Item, former: Item) -> bool:
