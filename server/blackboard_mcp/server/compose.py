@@ -309,6 +309,7 @@ async def _open_store(settings: Settings, clock: Clock, memory: bool) -> BoardSt
         clock=clock,
         synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
         keep_free=settings.limits.free_bytes,
+        set_aside=True,
     )
 
 

@@ -41,6 +41,7 @@ from .operations.leaving import pressure as pressing
 from .operations.ledger import boards as board_operations
 from .operations.ledger import idempotency, places, principals, token_counts
 from .operations.ledger import transactions as transacting
+from .operations.ledger.rows import micros
 from .operations.messages import group_turns, requests
 from .operations.messages import groups as group_operations
 from .operations.messages import subscriptions as subscription_operations
@@ -71,10 +72,12 @@ class SqlBoardStore(DebateMethods):
         clock: Clock | None = None,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
         keep_free: int = 0,
+        set_aside: bool = False,
     ) -> SqlBoardStore:
         """Opens the SQLite file at `path`, and creates it if it does not exist; `None` opens a store in memory.
 
-        `keep_free` bytes of the disk, at most a twentieth of it, stay free for what ends work.
+        `keep_free` bytes of the disk, at most a twentieth of it, stay free for what ends work. A file of an older
+        schema is migrated; with `set_aside` a copy of it is kept beside it, where the disk has room.
 
         Raises:
             StoreTooNew: a newer version of the product wrote the file.
@@ -82,7 +85,7 @@ class SqlBoardStore(DebateMethods):
         """
         from .sqlite.opening import open_engine
 
-        engine = await open_engine(path, synchronous=synchronous, keep_free=keep_free)
+        engine = await open_engine(path, synchronous=synchronous, keep_free=keep_free, set_aside=set_aside)
         return cls(engine, clock or SystemClock())
 
     def judged(self, judge: Judge, boards: Iterable[str] = ()) -> SqlBoardStore:
@@ -97,6 +100,17 @@ class SqlBoardStore(DebateMethods):
             StoreFull: the disk has no room for the copy.
         """
         await self.engine.backup(target, lambda: places.mark_copies(Write(self._now())))
+
+    @staticmethod
+    def back_up_older(path: Path, target: Path) -> None:
+        """Writes a copy as `backup` does, of a file of an older schema, which it does not migrate.
+
+        Raises:
+            StoreError: `path` cannot be read, or `target` exists or cannot be written.
+        """
+        from .sqlite.opening import back_up
+
+        back_up(path, target, lambda: places.mark_copies(Write(micros(SystemClock().now()))))
 
     @property
     def health(self) -> Literal["low", "full", "stopped"] | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
-from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
+from blackboard_mcp.protocols.errors import StoreDamaged, StoreError, StoreTooNew
 
 from ..settings.server import Settings
 from .files import landing
@@ -34,7 +36,7 @@ def backup(config: Path | None, data: Path | None, force: bool, file: Path) -> N
     """Write all boards of a data folder to FILE, as of one moment, while servers go on.
 
     The archive's search index is not in it: it is built from the boards. FILE is readable for you alone,
-    and holds what is private too.
+    and holds what is private too. Boards of an older version keep their schema, there and in FILE.
     """
     asyncio.run(_backup(settings_of(config, data=data), file, force))
 
@@ -42,14 +44,25 @@ def backup(config: Path | None, data: Path | None, force: bool, file: Path) -> N
 async def _backup(settings: Settings, file: Path, force: bool) -> None:
     try:
         with landing(file, force=force) as place:
-            async with (
-                existing(settings, board=False) as opened,
-                growing("backup", place, size_of(settings.database)),
-            ):
-                await sql_store(opened, "backup").backup(place)
+            async with growing("backup", place, size_of(settings.database)):
+                try:
+                    await _copy(settings, place)
+                except StoreError as error:
+                    raise type(error)(error.message.replace(str(place), str(file))) from error
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror or error}") from error
     click.echo(f"all boards are in {file}; what is private too", err=True)
+
+
+async def _copy(settings: Settings, place: Path) -> None:
+    from blackboard_mcp.storage.sqlite.opening import older_schema
+    from blackboard_mcp.storage.store import SqlBoardStore
+
+    if settings.store is None and settings.database.exists() and older_schema(settings.database) is not None:
+        await asyncio.to_thread(SqlBoardStore.back_up_older, settings.database, place)
+        return
+    async with existing(settings, board=False) as opened:
+        await sql_store(opened, "backup").backup(place)
 
 
 @click.command()
@@ -94,13 +107,23 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
 
 async def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
     """Returns the tokens of the folder; prints a note and returns none if its database cannot be read."""
+    from blackboard_mcp.storage.sqlite.opening import older_schema
+    from blackboard_mcp.storage.store import SqlBoardStore
+
     from .. import compose
 
     if not settings.database.exists():
         return ()
     try:
-        async with compose.credentials(settings) as store:
-            return await store.tokens()
+        if older_schema(settings.database) is None:
+            async with compose.credentials(settings) as store:
+                return await store.tokens()
+        # The boards that are set aside keep their schema.
+        with TemporaryDirectory(prefix="blackboard-") as folder:
+            copy = replace(settings, data=Path(folder))
+            SqlBoardStore.back_up_older(settings.database, copy.database)
+            async with compose.credentials(copy) as store:
+                return await store.tokens()
     except (StoreDamaged, StoreTooNew) as error:
         click.echo(
             f"note: which access tokens {settings.folder} has cannot be read ({error.message}) Those of the backup are "

@@ -14,7 +14,7 @@ import click
 from ..input.posts import check_board
 from ..settings.server import Settings
 from .files import new_file
-from .options import data_options, existing, settings_of, sql_store
+from .options import check_schema, data_options, existing, settings_of, sql_store
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imp
     from ..settings.boards import check_kept
 
     size = os.fstat(source.fileno()).st_size or None  # a pipe has none
+    await check_schema(settings)
     async with compose.installation(settings, eager_index=False, background=False) as opened:
         with progress("import", size) as step:
 

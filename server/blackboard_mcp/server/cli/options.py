@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -35,13 +36,15 @@ def data_options(command: Command) -> Command:
 
 
 @asynccontextmanager
-async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[Installation]:
+async def existing(
+    settings: Settings, *, board: bool = True, migrates: bool = False
+) -> AsyncIterator[Installation]:
     """Opens the installation in an existing data folder, and checks that the board exists; creates neither.
 
-    With `board=False` the board is not checked.
+    With `board=False` the board is not checked; only with `migrates` an older schema is migrated.
 
     Raises:
-        click.ClickException: there is no such folder, or no such board in it.
+        click.ClickException: there is no such folder, or no such board in it, or it has an older schema.
     """
     from .. import compose
 
@@ -50,6 +53,8 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
             f"there is no board in {settings.folder} yet: `blackboard-mcp serve --transport http` makes it, and so "
             "does a client that `blackboard-mcp install` connects; --data names another folder"
         )
+    if not migrates:
+        await check_schema(settings)
     async with compose.installation(settings, eager_index=False, background=False) as opened:
         if board and await opened.store.find_board(settings.board) is None:
             there = ", ".join(known.id for known in await opened.store.boards()) or "none"
@@ -58,6 +63,36 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
                 "board makes it."
             )
         yield opened
+
+
+async def check_schema(settings: Settings) -> None:
+    """Checks that the boards have the schema of this version, so that to open them does not migrate them.
+
+    Raises:
+        click.ClickException: they have an older one. An older server may run on them, which a migration would stop.
+    """
+    if settings.on_postgres and settings.store is not None:
+        try:
+            from blackboard_mcp.storage.postgres.looking import look
+        except ModuleNotFoundError:  # no driver, which opening the boards says
+            return
+        seen = await look(settings.store)
+        older = seen.schema if 0 < seen.schema < seen.known else None
+        first, then = "Back up the database", "`blackboard-mcp migrate` with the same --config"
+    elif settings.store is None and settings.database.exists():
+        from blackboard_mcp.storage.sqlite.opening import older_schema
+
+        older, folder = older_schema(settings.database), quote(str(settings.folder))
+        first = f"Back up (`blackboard-mcp backup --data {folder} FILE`)"
+        then = f"`blackboard-mcp migrate --data {folder}`"
+    else:
+        return
+    if older is not None:
+        raise click.ClickException(
+            f"{settings.store_shown or settings.folder} has the schema {older} of an older version, and this command "
+            f"migrates nothing. {first}, then stop older servers and run {then}, or start the server anew. Nothing was "
+            "changed."
+        )
 
 
 def check_built_in(settings: Settings, command: str) -> None:

@@ -16,7 +16,7 @@ import click
 from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Role, Scope, Trust
 
 from ..settings.server import Settings
-from .options import settings_of
+from .options import check_schema, settings_of
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.credentials import AccessToken
@@ -113,6 +113,7 @@ async def _create(
     scopes = _scopes(given["scopes"])
     now = datetime.now(UTC)
     _check_folder(settings.folder, settings.database)
+    await check_schema(settings)
     async with compose.credentials(settings) as store:
         _check_name(agent, {token.agent for token in await store.tokens()})
         made, text = new_access_token(
@@ -149,6 +150,7 @@ async def _list(settings: Settings, as_json: bool) -> None:
     from .. import compose
 
     _check_there(settings)
+    await check_schema(settings)
     async with compose.credentials(settings) as store:
         tokens = await store.tokens()
     now = datetime.now(UTC)
@@ -178,6 +180,7 @@ async def _revoke(settings: Settings, ids: tuple[str, ...], as_json: bool) -> No
 
     _check_there(settings)
     ended = []
+    await check_schema(settings)
     async with compose.credentials(settings) as store:
         there = {one.id for one in await store.tokens()}
         parts = [read_access_token(id_) for id_ in ids]  # a whole token may be given in place of its id

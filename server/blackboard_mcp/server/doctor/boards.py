@@ -81,7 +81,7 @@ def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Fin
         yield warning(
             "schema-older",
             f"The file has schema {found.schema}, this program knows {newest}: the next start migrates it.",
-            "Back up first (`blackboard-mcp backup`); then start.",
+            "Back up first (`blackboard-mcp backup`), which leaves the schema as it is; then start.",
             schema=found.schema,
             newest=newest,
         )

@@ -88,6 +88,7 @@ class SqliteEngine:
         readers: int = 2,
         deadline: float = 15.0,
         keep_free: int = 0,
+        set_aside: bool = False,
     ) -> SqliteEngine:
         """Opens an engine at the newest schema; with `path` `None`, on a private database in memory.
 
@@ -95,6 +96,7 @@ class SqliteEngine:
         Operation n of `fills` runs in the same
         transaction, after all scripts, on a file with data that had not reached schema n. `deadline` is the
         limit in seconds for each wait for a lock. `keep_free` bytes of the disk stay free for what ends work.
+        With `set_aside` a copy of an older file is kept beside it, where the disk has room.
         Missing folders and files are created, private to the user.
 
         Raises:
@@ -116,6 +118,7 @@ class SqliteEngine:
                 synchronous,
                 readers,
                 deadline,
+                migrate.set_aside(path) if path is not None and set_aside else None,
             )
         )
         try:
@@ -268,6 +271,7 @@ class SqliteEngine:
         synchronous: Synchronous,
         readers: int,
         deadline: float,
+        before: Callable[[int], None] | None,
     ) -> None:
         """Opens the connections, migrates the file, and starts the writer and the watcher."""
         self._path, self._newest, self._deadline = path, len(migrations), deadline
@@ -288,7 +292,7 @@ class SqliteEngine:
                     driver.patiently(lambda: compacting.prepare(raw), deadline)
                     self._choose_journal(raw)
                 self._configure(raw, synchronous)
-                migrate.migrate(raw, migrations, application_id, deadline, filling, schema)
+                migrate.migrate(raw, migrations, application_id, deadline, filling, schema, before)
                 raw.execute("PRAGMA foreign_keys=ON")
                 if path is not None and self.write_ahead_log:
                     self._bring_home(raw)
@@ -637,27 +641,8 @@ class SqliteEngine:
     ) -> None:
         """Writes a copy of the database through this connection; see `backup`."""
 
-        def copy(raw: driver.Raw) -> None:
-            try:
-                os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            except OSError as error:
-                raise StoreError(f"Cannot make the backup {target}: {error.strerror}.") from error
-            try:
-                driver.patiently(lambda: raw.execute("VACUUM INTO ?", (str(target),)), self._deadline)
-                if mark is not None:
-                    _mark(target, mark)
-                # No connection has the copy open, so opening it here drops no lock.
-                handle = os.open(target, os.O_RDWR)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
-            except BaseException:
-                target.unlink(missing_ok=True)
-                raise
-
         try:
-            await connection.run(copy)
+            await connection.run(lambda raw: copy_to(raw, target, mark, self._deadline))
         except driver.errors() as error:
             raise driver.translate(error, f"write the backup {target}") from error
         except OSError as error:
@@ -755,6 +740,31 @@ def _settle(jobs: Sequence[Job]) -> None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
+
+
+def copy_to(raw: driver.Raw, target: Path, mark: Operation[object] | None, deadline: float) -> None:
+    """Writes a compact, synced copy of the database, as of one moment, to a new private file; `mark` runs in it.
+
+    Raises:
+        StoreError: `target` exists or cannot be made.
+    """
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise StoreError(f"Cannot make the backup {target}: {error.strerror}.") from error
+    try:
+        driver.patiently(lambda: raw.execute("VACUUM INTO ?", (str(target),)), deadline)
+        if mark is not None:
+            _mark(target, mark)
+        # No connection has the copy open, so opening it here drops no lock.
+        handle = os.open(target, os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def _mark(copy: Path, mark: Operation[object]) -> None:

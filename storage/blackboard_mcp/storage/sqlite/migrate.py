@@ -5,10 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import secrets
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
 from blackboard_mcp.storage.sqlite import driver
+
+logger = logging.getLogger(__name__)
 
 
 def check(raw: driver.Raw, application_id: int, newest: int) -> int:
@@ -51,13 +61,14 @@ def migrate(
     deadline: float,
     fills: Mapping[int, Fill] | None = None,
     schema: str | None = None,
+    before: Callable[[int], None] | None = None,
 ) -> None:
     """Runs the scripts that the file has not seen, all in one transaction; many processes may call it at once.
 
     Script n (from 1) leads to version n. An empty file gets the `schema` instead, to which all scripts lead. After the
     last script come the `fills` of versions that a file with data had not reached; they see the newest schema. Foreign
-    keys are off meanwhile and checked at the end. `deadline` is in
-    seconds.
+    keys are off meanwhile and checked at the end. `before` is called with the version of an older file, before anything
+    is changed and while nobody else can write. `deadline` is in seconds.
 
     Raises:
         StoreDamaged: the file belongs to another program, or a reference would point to a missing row.
@@ -80,6 +91,8 @@ def migrate(
     try:
         # Checked again under the lock: another process may have migrated it already.
         version = check(raw, application_id, newest)
+        if before is not None and 0 < version < newest:
+            before(version)
         for script in scripts[version:] if version or schema is None else (schema,):
             for statement in statements(script):
                 raw.execute(statement).fetchall()
@@ -94,6 +107,41 @@ def migrate(
     except BaseException:
         driver.roll_back(raw)
         raise
+
+
+def set_aside(path: Path) -> Callable[[int], None]:
+    """Returns a function that copies the file beside itself, before it is migrated from the version that is given.
+
+    Without room for the copy, or if it cannot be written, the log says so, and the migration goes on.
+    """
+    return partial(_set_aside, path)
+
+
+def _set_aside(path: Path, version: int) -> None:
+    aside = path.with_name(f"{path.name}.before-{version}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}.restoring")
+    try:
+        size = sum(
+            os.stat(file).st_size for file in (path, path.with_name(path.name + "-wal")) if file.exists()
+        )
+        if shutil.disk_usage(path.parent).free < 2 * size:
+            logger.warning(
+                "%s: the disk has no room for a copy of schema %d before it is migrated", path, version
+            )
+            return
+        handle = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        with open(handle, "rb"):
+            # Another connection: a transaction is open on the one that migrates.
+            with contextlib.closing(driver.connect(str(path))) as raw:
+                raw.execute("VACUUM INTO ?", (str(staged),))
+            os.fsync(handle)
+        os.link(staged, aside)
+    except (OSError, driver.library().Error) as error:
+        logger.warning("%s: no copy of schema %d was kept before it is migrated: %s", path, version, error)
+    else:
+        logger.warning("%s is migrated from schema %d; a copy as it was is %s", path, version, aside)
+    finally:
+        staged.unlink(missing_ok=True)
 
 
 def dump(raw: driver.Raw) -> str:
