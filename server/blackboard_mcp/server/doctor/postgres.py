@@ -22,8 +22,15 @@ BEHIND: Final = 10_000
 async def look(settings: Settings) -> AsyncIterator[Finding]:
     """Yields what is wrong with the database of the settings; changes nothing."""
     assert settings.store is not None
-    from blackboard_mcp.storage.postgres import looking
-
+    try:
+        from blackboard_mcp.storage.postgres import looking
+    except ModuleNotFoundError as error:
+        yield problem(
+            "postgres-unreachable",
+            f"The database cannot be used: Python finds no {error.name}.",
+            "pip install 'blackboard-mcp[postgres]'",
+        )
+        return
     try:
         seen = await looking.look(settings.store)
     except BlackboardError as error:
