@@ -217,7 +217,8 @@ def debated(answer: DebateAnswer, given: Given) -> None:
         line((answer.item, ID), ": agreed" if "reason" in given else ": no debate is open on it")
         return
     settled = answer.state == "CONSENSUS"
-    became = f": {answer.item} {answer.outcome}" if answer.outcome else ""
+    # A critique's id names the debate, and what came of it is the debated item's.
+    became = f": {answer.root or answer.item} {answer.outcome}" if answer.outcome else ""
     became += f", replaced by {answer.gave_way_to}" if answer.gave_way_to else ""
     line((answer.item, ID), ": the debate is ", (answer.state, GOOD if settled else OPEN), became)
     for decision in answer.decisions:
