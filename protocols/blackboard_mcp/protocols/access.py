@@ -105,6 +105,8 @@ class Principal:
         credential: the token's public id, or the hash of an OAuth token; empty without one.
         expires_at: when the credential ends; `None` for never.
         trust: the trust in what the agent posts.
+        named: roles that the launch configuration gives the agent by name, beside `roles`; none on a board that gives
+            it a role itself.
     """
 
     agent: str
@@ -115,6 +117,7 @@ class Principal:
     credential: str = ""
     expires_at: datetime | None = None
     trust: Trust = Trust.NORMAL
+    named: frozenset[Role] = frozenset()
 
     def role_on(self, board: str) -> Role | None:
         """Returns the credential's role on a board; `None` if the board is hidden from it."""

@@ -27,6 +27,7 @@ class Grant:
         deciders: agents one of which must confirm its decisions, while the board gives it no role that decides.
         roles: the roles of the credential by board, as a principal has them.
         by_name: tells whether a credential or the launch configuration says who moderates; else everybody may.
+        named: roles that the launch configuration gives the agent by name.
     """
 
     agent: str
@@ -37,6 +38,7 @@ class Grant:
     deciders: tuple[str, ...] = ()
     roles: Mapping[str, Role] = field(default_factory=dict)
     by_name: bool = False
+    named: frozenset[Role] = frozenset()
 
     @property
     def reads(self) -> bool:

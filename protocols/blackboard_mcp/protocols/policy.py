@@ -106,7 +106,8 @@ class AccessPolicy(Protocol):
     def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
         """Judges one change of a principal.
 
-        `principal.role_on(change.board)` is the role that applies there. Each change of a call is judged by itself;
+        `principal.role_on(change.board)` is the role that applies there; `principal.named` are roles that the launch
+        gives the agent besides. Each change of a call is judged by itself;
         one denial refuses the whole call.
         """
         ...

@@ -95,9 +95,9 @@ def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str
     settled = said(ben, "acknowledge", claim["id"], "--reason", "I see")
     assert settled.startswith(f"{claim['id']}: the debate is CONSENSUS: {claim['id']} stands")
     again = answered(ben, "critique", claim["id"], "still wrong")["items"][0]["id"]
-    assert (
-        said(ben, "withdraw", again) == f"{again}: the debate is WITHDRAWN: {claim['id']} stands\n"
-    ), "the debated item stands, not the critique"
+    assert said(ben, "withdraw", again) == f"{again}: the debate is WITHDRAWN: {claim['id']} stands\n", (
+        "the debated item stands, not the critique"
+    )
     wrong = answered(ann, "post", "the pump burst at noon", "--type", "hypothesis")["items"][0]["id"]
     foreign = refused(ben, "concede", wrong)
     assert "No debate is open" in foreign

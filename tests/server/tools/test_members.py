@@ -240,3 +240,43 @@ async def test_a_name_that_was_never_here_is_pointed_out(board: Any) -> None:
     assert "never on" not in await ann.say("post", text="@ben, is it so?", type="QUESTION")
     answer = await ann.do("post", text="Go.", type="DECISION", agree=["Ben"])
     assert [(r["kind"], r["fields"]) for r in answer["remarks"]] == [("unknown", ["Ben", "ben"])]
+
+
+RULES = [
+    {"types": ["DECISION"], "roles": ["decider", "admin"]},
+    {"key": "plan:**", "what": ["delete"], "roles": ["steward", "admin"]},
+    {"types": ["FACT"], "roles": ["steward"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("lists", "denied"),
+    [
+        ({}, {"ann": "F", "dan": "F", "eve": "F"}),
+        ({"stewards": ("ann",)}, {"ann": "", "dan": "FP", "eve": "FP"}),
+        ({"deciders": ("dan",)}, {"ann": "D", "dan": "F", "eve": "D"}),
+        ({"stewards": ("ann",), "deciders": ("dan",)}, {"ann": "D", "dan": "FP", "eve": "DFP"}),
+    ],
+    ids=["none", "stewards", "deciders", "both"],
+)
+async def test_access_policies_go_by_the_stewards_and_deciders_of_the_launch(
+    tmp_path: Path, mode: str, lists: dict[str, tuple[str, ...]], denied: dict[str, str]
+) -> None:
+    table = {"name": "table", "policy": "roles", "boards": ["main"], "rules": RULES}
+    tables = access_tables([table], "access")
+    async with boards.open_boards(tmp_path, mode, access=tables, **lists) as there:
+        for name in ("ann", "dan", "eve"):
+            agent = await there.join(name)
+            await agent.post("x", "PLAN", key=f"plan:{name}")
+            calls = {
+                "D": {"text": "so be it", "type": "DECISION"},
+                "F": {"text": f"{name} saw it", "type": "FACT"},
+                "P": {"key": f"plan:{name}", "status": "DELETED"},
+            }
+            said = ""
+            for letter, arguments in calls.items():
+                done = await agent.call("post", **arguments)
+                if done.is_error:
+                    assert "The access policy 'table' denies this" in boards.text_of(done)
+                    said += letter
+            assert (name, said) == (name, denied[name])

@@ -8,10 +8,12 @@ from contextvars import ContextVar, Token
 from dataclasses import replace
 from typing import Final
 
-from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.access import POWERS, Action, Principal, Role
 from blackboard_mcp.protocols.grants import Grant
 
 _ACTING: Final[ContextVar[Principal | None]] = ContextVar("blackboard_acting", default=None)
+_UNPROVEN: Final = ("launch", "header")
+_LOWER: Final = (Role.ADMIN, Role.STEWARD, Role.DECIDER, Role.CONTRIBUTOR)
 
 
 class acting:
@@ -41,10 +43,17 @@ def who_acts(agent: str) -> Principal:
 
 
 def as_member(principal: Principal, grant: Grant | None) -> Principal:
-    """Returns the principal with the role that the board gave it, in place of the role in its credential.
+    """Returns the principal with the role that it has on the board of the grant.
 
-    Returns the principal unchanged without a grant, or where the board gave no role.
+    It is the role that the board gave it, or else that of its credential. An admin without a credential, of whose
+    powers the launch configuration leaves it a part, has the highest role whose powers it has. Returns the principal
+    unchanged without a grant.
     """
-    if grant is None or grant.member is None:
+    if grant is None:
         return principal
-    return replace(principal, roles={**principal.roles, grant.board: grant.member})
+    role = grant.member
+    if role is None and principal.role_on(grant.board) is Role.ADMIN and principal.via in _UNPROVEN:
+        may = grant.powers[None] - ({Action.DECIDE} if grant.deciders else set())
+        role = next((role for role in _LOWER if POWERS[role] <= may), None)
+    roles = principal.roles if role is None else {**principal.roles, grant.board: role}
+    return replace(principal, roles=roles, named=grant.named)

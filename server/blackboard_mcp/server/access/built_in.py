@@ -95,7 +95,7 @@ class Roles:
         for rule in self.rules:
             if not rule.concerns(change):
                 continue
-            if role not in rule.roles:
+            if role not in rule.roles and principal.named.isdisjoint(rule.roles):
                 may = " or ".join(rule.roles)
                 have = "you have none" if role is None else f"yours is {role}"
                 return Deny(f"{rule} takes the role {may} on '{change.board}', and {have}")

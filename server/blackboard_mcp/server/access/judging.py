@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.access import Principal, Role
 from blackboard_mcp.protocols.changes import Change, Proposal
 from blackboard_mcp.protocols.errors import Forbidden
 from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
@@ -136,7 +136,8 @@ def _as_the_board_has_it(principal: Principal, wanted: Proposal) -> Principal:
     roles = dict(principal.roles)
     if wanted.role is not None and principal.role_on(board) is not None:
         roles[board] = wanted.role
-    return replace(principal, owner=wanted.owner, roles=roles)
+    named = principal.named if wanted.role is None else frozenset[Role]()
+    return replace(principal, owner=wanted.owner, roles=roles, named=named)
 
 
 def _verdicts(policy: AccessPolicy, principal: Principal, changes: Sequence[Change]) -> list[Verdict | Deny]:

@@ -239,14 +239,18 @@ class Rights:
             await self._store.set_shown_role(name, principal.agent, own)
         proven = principal.via in _PROVEN or principal.agent in self._deciders
         deciders = () if proven else self._deciders
+        powers = self.powers(principal, name)
+        lists = ((Role.STEWARD, self._stewards), (Role.DECIDER, self._deciders))
+        named = [role for role, agents in lists if principal.agent in agents and POWERS[role] <= powers[None]]
         grant = Grant(
             principal.agent,
             name,
             frozenset(needs),
-            self.powers(principal, name),
+            powers,
             deciders=deciders,
             roles=principal.roles,
             by_name=bool(self._stewards) or principal.via in _PROVEN or own is not Role.ADMIN,
+            named=frozenset(named),
         )
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant
