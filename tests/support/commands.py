@@ -84,14 +84,14 @@ def token(data: Path, *words: str) -> str:
 
 
 @contextmanager
-def serving(data: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Runs a server that asks for tokens and has all tools; yields its URL and its process.
+def serving(data: Path, port: int = 0, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Runs a server that asks for tokens and has all tools, with `more` options; yields its URL and its process.
 
     The process may be ended before the context is left.
     """
     words = ("serve", "--transport", "http", "--port", str(port), "--data", str(data), "--tools", "all")
     with subprocess.Popen(
-        [*PROGRAM, *words, "--auth", "token"],
+        [*PROGRAM, *words, "--auth", "token", *more],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

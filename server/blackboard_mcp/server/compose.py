@@ -614,7 +614,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     server = BoardServer(
         name="blackboard-mcp",
         version=_version(),
-        instructions=INSTRUCTIONS,
+        instructions=instructions(settings.tool_prefix),
         identify=identify or identity.identify,
         structured="always" if settings.structured == "always" else "ask",
         tools=tool_set(opened, settings.tools, rendering, prefix=settings.tool_prefix),
@@ -714,6 +714,13 @@ async def open_to_all(opened: Installation) -> bool:
         and settings.oauth is None
         and not await token_keeper(opened.store).has_tokens()
     )
+
+
+def instructions(prefix: str) -> str:
+    """Returns the instructions of a server whose tool names begin with `prefix`, which texts on boards leave out."""
+    if not prefix:
+        return INSTRUCTIONS
+    return f"{INSTRUCTIONS} Tool names here begin with {prefix}: where a text says read(), call {prefix}read()."
 
 
 class _Identity:

@@ -236,6 +236,18 @@ def test_an_address_without_a_path_is_that_of_the_server(server: tuple[str, Path
     assert "try the address with http:// in the place of https://" in safe
 
 
+def test_commands_find_the_prefix_of_a_servers_tools(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    with serving(data, 0, "--tool-prefix", "bb_") as (url, _):
+        ann = {"BLACKBOARD_URL": url, "BLACKBOARD_TOKEN": token(data, "--agent", "ann", "--role", "admin")}
+        assert said(ann, "post", "a note").startswith("posted fact F-1")
+        assert "a note" in said(ann, "show")
+        assert "a note" in said(ann, "query")
+        assert said(ann, "core").startswith("core of ")
+        assert "a note" in said(ann, "hook", "session-start", stdin="{}")
+
+
 def test_people_steer_a_board(people: tuple[dict[str, str], dict[str, str]]) -> None:
     ann, ben = people
     answered(ann, "post", "a note")
@@ -271,6 +283,13 @@ def test_people_steer_a_board(people: tuple[dict[str, str], dict[str, str]]) -> 
     said(ann, "board", "--lifecycle", "settled")
     assert "settled" in refused(ann, "post", "too late")
     said(ann, "board", "--lifecycle", "open")
+    unsure = run(ann, "board", "--lifecycle", "closed")
+    assert unsure.returncode == 2
+    assert "closed is for good" in unsure.stderr
+    assert "--yes closes it" in unsure.stderr
+    said(ann, "post", "it is still open")
+    assert "closed" in said(ann, "board", "--lifecycle", "closed", "--yes")
+    assert "a closed board stays closed" in refused(ann, "board", "--lifecycle", "open")
 
 
 def test_a_token_decides_who_speaks_where_and_how_much(server: tuple[str, Path], tmp_path: Path) -> None:

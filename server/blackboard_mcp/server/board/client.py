@@ -76,7 +76,7 @@ class BoardClient(BoardAccess):
         `token` is the agent's access token, which says who the agent is. By default it is the environment's
         BLACKBOARD_TOKEN, sent only to this machine or over https. `agent` is for servers without tokens. `mode`
         is the generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` choose one.
-        `tool_prefix` is the prefix of the server's tool names.
+        `tool_prefix` is the prefix of the server's tool names; without it the client finds it.
 
         Raises:
             InvalidInput: a name is not valid, or the token would be sent over the network unencrypted.
@@ -123,9 +123,10 @@ class BoardClient(BoardAccess):
         from mcp.shared.exceptions import MCPError
 
         try:
-            await self._connection.open()
+            names = await self._connection.open()
         except MCPError as error:
             raise _refusal(error) from None
+        self._prefix = self._prefix or _prefix_of(names)
         return self
 
     async def __aexit__(
@@ -207,6 +208,12 @@ class BoardClient(BoardAccess):
         if name is not None:
             return DurableSource(self, filter_, name)
         return PassingSource(self, filter_, f"python-{new_token(6)}")
+
+
+def _prefix_of(names: Sequence[str]) -> str:
+    """Returns what stands before the names of all tools of a server, as before that of `read`."""
+    found = (name.removesuffix("read") for name in names if name.endswith("read"))
+    return next((prefix for prefix in found if all(name.startswith(prefix) for name in names)), "")
 
 
 def _refusal(error: MCPError) -> BlackboardError:

@@ -134,20 +134,20 @@ class ServerConnection:
         self._closing: set[asyncio.Task[None]] = set()
         self._open = False
 
-    async def open(self) -> None:
-        """Connects, and fails at once if that is not possible.
+    async def open(self) -> list[str]:
+        """Connects, fails at once if that is not possible, and returns the names of the server's tools.
 
         Raises:
             Unreachable: nobody answers there.
             MCPError: the server refused, with its reason.
         """
 
-        async def ask(client: Client) -> None:
-            await client.list_tools()  # a pinned generation has asked nothing so far
+        async def ask(client: Client) -> list[str]:
+            return [tool.name for tool in (await client.list_tools()).tools]
 
         self._open = True
         try:
-            await self._present().run(ask)
+            return await self._present().run(ask)
         except _Lost as lost:
             await self.close()
             raise Unreachable(f"No board server answers: {lost}{how_to_reach(str(lost))}.") from lost
