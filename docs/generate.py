@@ -502,7 +502,7 @@ ARGUMENTS: dict[str, str] = {
     "core.expected_version": "the version you read; 0 at first",
     "board.title": "a name for people",
     "board.parent": "another board; empty: none",
-    "board.lifecycle": "only an open board takes posts",
+    "board.lifecycle": "only an open board takes posts; settled can be opened again, closed is for good",
     "board.settings": "by name; see [settings](settings.md#settings-of-a-board)",
     "board.expected_settings": "values without which nothing is changed, as they were read",
     "board.members": "the [role](../howto/roles-and-members.md) that the board gives each agent; `null` takes it away",

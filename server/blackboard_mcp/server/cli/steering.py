@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,15 +72,22 @@ _ON = {"on": True, "true": True, "off": False, "false": False, "": None}
     click.option(
         "--lifecycle",
         type=click.Choice(["open", "settled", "closed"]),
-        help="Only an open board takes posts.",
+        help="Only an open board takes posts; closed is for good.",
     ),
+    click.option("--yes", is_flag=True, help="Close the board without being asked."),
     example="blackboard-mcp board target_tokens=12000 --title Pumps",
 )
-async def board(board: BoardAccess, settings: tuple[str, ...], **given: Any) -> BaseModel:
+async def board(board: BoardAccess, settings: tuple[str, ...], yes: bool, **given: Any) -> BaseModel:
     """Print a board's figures and settings, or change them: NAME=VALUE is a setting.
 
     On a server it needs the tools of --tools core,admin.
     """
+    if given["lifecycle"] == "closed" and not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(
+                "closed is for good: the board never takes posts again. --yes closes it; settled can be undone"
+            )
+        click.confirm(f"{board.name} never takes posts again, for good. Close it?", abort=True, err=True)
     return await board.change(settings=dict(map(_setting, settings)) or None, **given)
 
 

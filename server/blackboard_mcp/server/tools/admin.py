@@ -68,7 +68,7 @@ class AdminTools:
             name="board",
             title="Settings of the board",
             description=(
-                "Read or change the board: title, parent, lifecycle (a settled or closed board takes no posts), "
+                "Read or change the board: title, parent, lifecycle (only an open board takes posts; closed is for good), "
                 "settings (without arguments it says which there are, and how they stand)."
             ),
             needs=TOOLS["board"],
