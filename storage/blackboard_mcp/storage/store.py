@@ -76,7 +76,7 @@ class SqlBoardStore(DebateMethods):
     ) -> SqlBoardStore:
         """Opens the SQLite file at `path`, and creates it if it does not exist; `None` opens a store in memory.
 
-        `keep_free` bytes of the disk, at most a twentieth of it, stay free for what ends work. A file of an older
+        `keep_free` bytes of the disk stay free for what ends work. A file of an older
         schema is migrated; with `set_aside` a copy of it is kept beside it, where the disk has room.
 
         Raises:

@@ -194,6 +194,15 @@ def test_sets_of_tools_hold_the_core_and_each_once() -> None:
         ("data", 5, "must be a text"),
         ("tool_prefix", "böse ", "A-Z a-z 0-9 _ -"),
         ("tool_prefix", "x" * 33, "32"),
+        ("allowed_hosts", ["a.example", "http://b.example"], "'http://b.example', which nobody can send"),
+        ("allowed_hosts", "board.example.com/mcp", "HOST or HOST:PORT"),
+        ("allowed_hosts", "*", "HOST or HOST:PORT"),
+        ("allowed_origins", "app.example.com", "SCHEME://HOST or SCHEME://HOST:PORT"),
+        (
+            "allowed_origins",
+            ["https://app.example.com/"],
+            "'https://app.example.com/', which nobody can send",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_with_where_it_stands(

@@ -93,8 +93,8 @@ class Limits:
         256 * _MIB,
         0,
         1 << 50,
-        "free on the disk of the data folder, of a small disk a twentieth: with less nothing new is posted, with a "
-        "quarter of it agents only read; 0: nobody looks",
+        "free on the disk of the data folder, the default at most a twentieth of it: with less nothing new is posted, "
+        "with a quarter of it agents only read; 0: nobody looks",
     )
     subscriptions_per_agent: int = _bound(100, 1, 100, "durable subscriptions of an agent on a board")
     groups_per_agent: int = _bound(20, 1, 50, "consumer groups that an agent made on a board")

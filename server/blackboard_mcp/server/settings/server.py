@@ -195,6 +195,14 @@ _LISTS = frozenset(
         "allowed_origins",
     }
 )
+_HOST = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?"
+_PATTERNS = {
+    "allowed_hosts": (re.compile(_HOST), "HOST or HOST:PORT, say board.example.com:8420"),
+    "allowed_origins": (
+        re.compile(f"[A-Za-z][A-Za-z0-9+.-]*://{_HOST}"),
+        "SCHEME://HOST or SCHEME://HOST:PORT, say https://app.example.com",
+    ),
+}
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
 _OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "TOKEN_FILE", "URL", "SUMMARY_KEY", "EMBEDDING_KEY"})
@@ -293,6 +301,13 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
             check_patterns(names, where)
         if key == "syntax":
             names = check_kinds(names, where)
+        if key in _PATTERNS:
+            pattern, form = _PATTERNS[key]
+            for name in names:
+                if not pattern.fullmatch(name):
+                    raise InvalidInput(
+                        f"{where} has {name[:100]!r}, which nobody can send; it has the form {form}."
+                    )
         if key in _AGENTS:
             names = tuple(dict.fromkeys(_named(key, name, where) for name in names))
         return _tool_sets(names, where) if key == "tools" else names

@@ -68,8 +68,8 @@ class AdminTools:
             name="board",
             title="Settings of the board",
             description=(
-                "Read or change the board: title, parent, lifecycle (only an open board takes posts; closed is for good), "
-                "settings (without arguments it says which there are, and how they stand)."
+                "Read or change the board: title, parent, lifecycle (only an open board takes posts; closed is for "
+                "good), settings (without arguments it says which there are, and how they stand)."
             ),
             needs=TOOLS["board"],
             output=lambda: board_wire.BoardAnswer,

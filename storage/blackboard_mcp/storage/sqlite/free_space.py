@@ -16,8 +16,10 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 """The seconds for which a check of the disk counts."""
+USUAL_BYTES: Final = 256 << 20
+"""The bytes that are kept free unless somebody says otherwise."""
 _LARGEST_SHARE: Final = 20
-"""At most this part of the disk (one in so many) is kept free."""
+"""Of the usual bytes, at most this part of the disk (one in so many) is kept free."""
 _LAST: Final = 4
 """This part of the kept space (one in so many) stays free even from what ends work."""
 _MORE: Final = 8
@@ -25,8 +27,8 @@ _MORE: Final = 8
 
 
 def kept_free(total: int, wanted: int) -> int:
-    """Returns how many bytes of a disk are kept free if `wanted` were asked for: at most a twentieth."""
-    return min(wanted, total // _LARGEST_SHARE)
+    """Returns how many bytes of a disk are kept free if `wanted` were asked for: of the usual, at most a twentieth."""
+    return min(wanted, total // _LARGEST_SHARE) if wanted == USUAL_BYTES else wanted
 
 
 class FreeSpace:
