@@ -216,6 +216,10 @@ async def test_over_tls_nobody_comes_in_without_a_token_or_in_the_clear(encrypte
         assert (await http.post(f"{encrypted}/mcp", json={})).status_code == 401
         with pytest.raises(httpx2.TransportError):
             await http.get(encrypted.replace("https", "http") + "/healthz")
+    with pytest.raises(Unreachable, match=r"try the address with https://") as told:
+        async with BoardClient.connect(encrypted.replace("https", "http") + "/mcp", agent="ann"):
+            pass
+    assert ".." not in told.value.message
 
 
 async def test_a_handshake_that_does_not_end_is_cut_off_and_holds_up_nobody(encrypted: str, pki: Pki) -> None:

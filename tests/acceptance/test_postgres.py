@@ -230,6 +230,29 @@ def test_commands_say_what_is_wrong_with_an_address_and_never_repeat_its_passwor
     assert "PATH" not in refused(there | {"BLACKBOARD_STORE": "postgresql://h:x/y"}, "query")
 
 
+@pytest.mark.parametrize(
+    ("place", "cause"),
+    [
+        ("/nowhere", 'database "nowhere" does not exist'),
+        ("/postgres?no_such=1", "no_such"),
+        ("/postgres?sslmode=verify-full", "root.crt"),
+    ],
+    ids=["database", "parameter", "certificate"],
+)
+def test_whoever_launches_is_told_why_the_database_cannot_be_opened(
+    tmp_path: Path, place: str, cause: str
+) -> None:
+    address = postgres_server.server().address.replace("/postgres", place)
+    for words in (["serve"], ["boards"]):
+        there = {"BLACKBOARD_DATA": str(tmp_path), "BLACKBOARD_STORE": address, "HOME": str(tmp_path)}
+        done = run(there, *words)
+        assert done.returncode == 1
+        said_last = done.stderr.strip().splitlines()[-1]
+        assert cause in said_last, done.stderr
+        assert "Tell who runs the server" not in said_last
+        assert "Traceback" not in done.stderr
+
+
 def _schema(store: str) -> str:
     return store.rpartition("schema=")[2]
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Principal, Role
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.credentials import CredentialStore, TokenState
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, StoreError
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import ENDPOINTS
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive, SharedLocation, has_lance
@@ -326,13 +326,21 @@ async def _named_store(settings: Settings, name: str, clock: Clock) -> BoardStor
         return await open_store(name, settings.folder, clock)
     from blackboard_mcp.storage.postgres.store import open_postgres_store
 
-    return await open_postgres_store(
-        name,
-        clock=clock,
-        folder=settings.folder,
-        index_at=settings.index_at,
-        synchronous=settings.synchronous == "FULL",
-    )
+    try:
+        return await open_postgres_store(
+            name,
+            clock=clock,
+            folder=settings.folder,
+            index_at=settings.index_at,
+            synchronous=settings.synchronous == "FULL",
+        )
+    except StoreError as error:
+        # Whoever opens the database runs the server, and needs the cause; callers are referred to the log.
+        if error.__cause__ is None or "(reference " not in error.message:
+            raise
+        raise StoreError(
+            f"{settings.store_shown} cannot be opened: {error.__cause__}. Mend the address in the setting store."
+        ) from error
 
 
 def _shared_index(settings: Settings, store: BoardStore) -> SharedLocation | None:
@@ -720,7 +728,9 @@ def instructions(prefix: str) -> str:
     """Returns the instructions of a server whose tool names begin with `prefix`, which texts on boards leave out."""
     if not prefix:
         return INSTRUCTIONS
-    return f"{INSTRUCTIONS} Tool names here begin with {prefix}: where a text says read(), call {prefix}read()."
+    return (
+        f"{INSTRUCTIONS} Tool names here begin with {prefix}: where a text says read(), call {prefix}read()."
+    )
 
 
 class _Identity:

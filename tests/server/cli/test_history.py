@@ -346,6 +346,9 @@ def test_what_is_no_backup_is_refused_before_anything_is_touched(
     with sqlite3.connect(newer) as connection:
         connection.execute("PRAGMA user_version = 9999")
     connection.close()
+    exported = tmp_path / "exported.jsonl"
+    exported.write_bytes(history)
+    assert f"`blackboard-mcp import {exported}`" in refused("restore", "--data", filled, "--force", exported)
     body = bytearray(good.read_bytes())
     for place in range(3 * 4096, 6 * 4096):
         body[place] ^= 0xFF
@@ -417,3 +420,10 @@ def test_a_backup_is_put_in_the_place_of_a_damaged_file(filled: Path, tmp_path: 
     said("restore", "--force", "--data", data, backup)
     assert not (data / "board.sqlite3-wal").exists() or (data / "board.sqlite3-wal").read_bytes() != b"left"
     assert said("verify", "--data", data)
+
+
+def test_a_backup_that_cannot_be_written_is_told_by_its_own_name(filled: Path, tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "saved"
+    message = refused("backup", "--data", filled, file)
+    assert str(file) in message
+    assert ".saved." not in message

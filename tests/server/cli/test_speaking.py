@@ -433,6 +433,22 @@ def test_a_terminal_gets_colours_and_a_pipe_none(data: Path) -> None:
     assert "ann" in plain
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+@pytest.mark.parametrize("words", [["show"], ["boards"], ["boards", "--json"], ["export"]], ids=" ".join)
+def test_a_full_device_ends_a_command_with_one_line(data: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PROGRAM, *words, "--data", str(data)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["blackboard-mcp: cannot write the output: No space left on device"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no shell")
 def test_a_reader_that_goes_away_ends_a_command_without_a_word(data: Path) -> None:
     command = " ".join([*PROGRAM, "board", "--data", str(data)])

@@ -138,12 +138,12 @@ def test_wrong_words_make_no_token(tmp_path: Path, words: tuple[str, ...], says:
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
 @pytest.mark.parametrize(("mode", "refused"), [(0o777, True), (0o770, True), (0o755, False), (0o700, False)])
 def test_a_folder_in_which_others_write_takes_no_token(tmp_path: Path, mode: int, refused: bool) -> None:
-    data = tmp_path / "data"
+    data = tmp_path / "the data"
     data.mkdir()
     data.chmod(mode)
     done = token("create", "--agent", "a", "--data", data)
     assert (done.exit_code != 0) is refused
-    assert ("chmod go-rwx" in done.stderr) is (mode != 0o700)
+    assert (f"chmod go-rwx '{data}'" in done.stderr) is (mode != 0o700)
     assert bool(list(data.iterdir())) is not refused
 
 

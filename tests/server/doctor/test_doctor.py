@@ -228,8 +228,11 @@ def test_a_low_limit_of_open_files_is_found(data: Path) -> None:
 
 @pytest.mark.parametrize(("name", "mode", "right"), [(".", 0o755, 0o700), ("board.sqlite3", 0o644, 0o600)])
 def test_data_that_others_may_read_is_found(data: Path, name: str, mode: int, right: int) -> None:
+    data = Path(shutil.move(data, data.with_name("my data")))
     (data / name).chmod(mode)
-    assert diagnose(data, "--quick")["data-not-private"]["facts"]["mode"] == f"{mode:o}"
+    found = diagnose(data, "--quick")["data-not-private"]
+    assert found["facts"]["mode"] == f"{mode:o}"
+    assert found["cure"] == f"chmod {right:o} '{data / name}'"
     (data / name).chmod(right)
     assert diagnose(data, "--quick") == {}
 

@@ -62,6 +62,10 @@ _STEPS: Final = (
         "WRONG_VERSION_NUMBER",
         "that port speaks no TLS: try the address with http:// in the place of https://",
     ),
+    (
+        "disconnected without sending a response",
+        "if that port speaks TLS, try the address with https:// in the place of http://",
+    ),
     ("Not Found", "the address of a board server ends in /mcp, say http://127.0.0.1:8420/mcp"),
     ("Name or service not known", _NO_HOST),  # Linux
     ("nodename nor servname", _NO_HOST),  # macOS

@@ -150,7 +150,9 @@ class ServerConnection:
             return await self._present().run(ask)
         except _Lost as lost:
             await self.close()
-            raise Unreachable(f"No board server answers: {lost}{how_to_reach(str(lost))}.") from lost
+            raise Unreachable(
+                f"No board server answers: {str(lost).rstrip('.')}{how_to_reach(str(lost))}."
+            ) from lost
         except BaseException:
             await self.close()
             raise

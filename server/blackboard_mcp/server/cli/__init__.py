@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,9 @@ _COMMANDS = {
     "rebuild-index": ("maintain", "Drop the archive's search index and build it anew."),
     "compact": ("maintain", "Write the boards' file anew without its gaps."),
 }
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 @contextmanager
@@ -131,6 +135,12 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        click.echo(f"blackboard-mcp: cannot write the output: {error.strerror}", err=True)
+        sys.stdout = None  # the interpreter must not try to flush it again at exit
+        sys.exit(1)
     finally:
         try:
             sys.stderr.flush()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,12 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
 
     settings = settings_of(config, data=data)
     check_built_in(settings, "restore")
+    with file.open("rb") as opened:
+        if opened.read(1) == b"{":
+            raise click.ClickException(
+                f"{file} is no backup. A board's history, as `blackboard-mcp export` writes it, is read by "
+                f"`blackboard-mcp import {quote(str(file))}`. Nothing was changed."
+            )
     if settings.database.exists() and not force:
         raise click.ClickException(
             f"there are boards in {settings.folder}; --force sets them aside for those of {file}"

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -72,7 +73,9 @@ def demo(
             _show(section)
         click.echo(f"\n{time.monotonic() - started:.1f} s in all", err=True)
         if data is not None or keep:
-            click.echo(f"kept in {folder}: blackboard-mcp show --data {folder} --board {board}", err=True)
+            click.echo(
+                f"kept in {folder}: blackboard-mcp show --data {quote(str(folder))} --board {board}", err=True
+            )
     if any(section.failed for section in report):
         raise SystemExit(1)
 
@@ -100,7 +103,9 @@ def _tell_story(data: Path | None, transport: str, keep: bool) -> None:
             raise click.ClickException(f"this does not hold: {error}") from None
         command = _command()
         if data is not None or keep:
-            click.echo(f"kept in {folder}: {command} show --data {folder} --board {board}", err=True)
+            click.echo(
+                f"kept in {folder}: {command} show --data {quote(str(folder))} --board {board}", err=True
+            )
     click.echo(
         f"\nNow connect your client. Start a server:\n  {command} serve --transport http\n"
         "and tell each client of it, Claude Code for one:\n"

@@ -10,6 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.protocols.items import DELETED, ItemType, Status
 
 from ..settings.server import Settings, load
@@ -76,7 +77,10 @@ async def check_schema(settings: Settings) -> None:
             from blackboard_mcp.storage.postgres.looking import look
         except ModuleNotFoundError:  # no driver, which opening the boards says
             return
-        seen = await look(settings.store)
+        try:
+            seen = await look(settings.store)
+        except StoreError:  # opening the boards waits for the database, and says what is wrong
+            return
         older = seen.schema if 0 < seen.schema < seen.known else None
         first, then = "Back up the database", "`blackboard-mcp migrate` with the same --config"
     elif settings.store is None and settings.database.exists():

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -265,12 +266,12 @@ def _check_folder(folder: Path, database: Path) -> None:
         if mode & 0o022 and (place is folder or not _closed(folder)):
             raise click.ClickException(
                 f"{place} can be written by others (mode {mode:o}), who could give themselves tokens; "
-                f"close it with: chmod go-rwx {place}. Nothing was changed."
+                f"close it with: chmod go-rwx {quote(str(place))} (nothing was changed)"
             )
         if mode & 0o044 and place is folder:
             click.echo(
                 f"note: {place} can be read by others on this machine (mode {mode:o}), boards and all; close it "
-                f"with: chmod go-rwx {place}",
+                f"with: chmod go-rwx {quote(str(place))}",
                 err=True,
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -47,4 +48,4 @@ async def _workspace(settings: Settings, history: bool) -> None:
     click.echo(
         f"{where} has revision {last[0].number if last else 0} of board {settings.board}, commit {head[:12]}"
     )
-    click.echo(f"git clone {where}")
+    click.echo(f"git clone {quote(str(where))}")

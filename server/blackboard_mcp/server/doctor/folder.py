@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from blackboard_mcp.storage.history.transfer import LEFT_AFTER_SECONDS, STAGING
@@ -83,7 +84,7 @@ def _private(folder: Path, database: Path) -> Iterator[Finding]:
             yield warning(
                 "data-not-private",
                 f"{path} has mode {mode:o}: others on this machine may get at what is private on the boards.",
-                f"chmod {wanted:o} {path}",
+                f"chmod {wanted:o} {quote(str(path))}",
                 path=str(path),
                 mode=f"{mode:o}",
             )

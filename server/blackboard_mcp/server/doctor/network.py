@@ -86,7 +86,9 @@ async def _port(settings: Settings) -> AsyncIterator[Finding]:
         yield problem(
             "server-not-writing",
             f"The server on port {settings.port} only reads: its health is '{health}'.",
-            "Restart it: its disk failed while writing."
+            "See whether its database answers: it goes on by itself then."
+            if health == "stopped" and settings.on_postgres
+            else "Restart it: its disk failed while writing."
             if health == "stopped"
             else "See storage-full; then post again.",
             health=health,

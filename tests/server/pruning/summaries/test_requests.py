@@ -50,6 +50,8 @@ async def test_f29_an_agent_takes_a_request_and_writes_the_summary(asking: Any) 
         await bob.say("summarize")
         == "no summary is asked for\n" + (await bob.say("summarize")).split("\n")[-1]
     )
+    told = await bob.fail("summarize", thread="Q-2")
+    assert "No summary of the thread of Q-2 is asked for" in told["message"]
     await asking.opened.pruner.run_pass("main")
     assert await summaries(bob) == []
     assert (await bob.item("Q-2"))["zone"] == "working"

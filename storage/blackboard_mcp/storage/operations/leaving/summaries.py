@@ -397,8 +397,10 @@ def _line(ledger: Ledger, board: str, number: int) -> Steps[Sequence[Any]]:
     for line in (yield sql("summary_requests"), (ledger.no,)):
         if line[0] == number or str(number) in json.loads(line[2]):
             return line
+    rows = yield from load(ledger.no, [number], SYSTEM)
+    name = rows[number].id if number in rows else f"item {number}"
     raise UnknownReference(
-        f"No summary of the thread of {number} is asked for on '{board}'. Nothing was changed; summarize() lists "
+        f"No summary of the thread of {name} is asked for on '{board}'. Nothing was changed; summarize() lists "
         "what is."
     )
 
