@@ -891,6 +891,8 @@ def settings_page() -> str:
         "`ceiling` at or under `hard_ceiling`. A change that leaves the board above its high-water mark starts a "
         "pass.\n\n"
         + table(("setting", "allowed", "default", ""), board_setting_rows())
+        + f"\n`core_tokens`, which `board` shows with them, is the most that the core may have: "
+        f"{BoardConfig().core_tokens:,} tokens. It cannot be set.\n"
         + "\nPolicies: "
         + ", ".join(f"`{name}`" for name in BUILT_IN)
         + ", and those named at launch with `--policy`; see "
@@ -915,7 +917,9 @@ def commands() -> str:
     context = group.make_context("blackboard-mcp", [], resilient_parsing=True, terminal_width=100)
     parts = ["# Command line\n", f"```text\n{help_of(group, context)}\n```\n", *commands_of(group, context)]
     parts.append(
-        "Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage.\n"
+        "Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage, 130 ended by "
+        "Ctrl-C. Besides, `doctor` ends with 2 for a problem and 1 for warnings alone, `hook` with 2 for what it keeps "
+        "the client from, and `connect` with 2 where the address, a name or the file with the token cannot be used.\n"
     )
     return "\n".join(parts)
 

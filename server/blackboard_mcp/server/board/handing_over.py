@@ -28,7 +28,8 @@ class HandsOver(Calls):
 
         Raises:
             InvalidInput: a line is wrong; nothing was changed.
-            Refused: a limit, right or rule forbids a line, or it holds a secret. The lines before it were written.
+            Refused: a line holds a secret, and none was written; or a limit, right or rule forbids one, and the lines
+                before it were written.
         """
         document = "\n".join(json.dumps(dict(line)) for line in lines)
         told = await self._hand_over(document)

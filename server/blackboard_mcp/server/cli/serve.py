@@ -173,7 +173,9 @@ _STOP_SECONDS = 3.0
 @click.option("--summary-url", metavar="URL", help="Base address of the model, say http://127.0.0.1:11434.")
 @click.option("--summary-model", metavar="NAME", help="The model's name there.")
 @click.option(
-    "--summary-timeout-seconds", type=int, help="Longest that a pass waits for the model (default 20)."
+    "--summary-timeout-seconds",
+    type=int,
+    help="Longest that a pass waits for the model, 1 to 300 s (default 20).",
 )
 @click.option(
     "--capture",

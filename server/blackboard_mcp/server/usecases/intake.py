@@ -93,7 +93,8 @@ class Intake:
         """Writes the lines in order. A line that was written before adds nothing.
 
         Raises:
-            Refused: a limit, right or rule forbids a line, or it holds a secret. The lines before it were written.
+            Refused: a line holds a secret, and none was written; or a limit, right or rule forbids one, and the lines
+                before it were written.
         """
         check_agent(agent)
         cleaned = [self._clean(place, line) for place, line in enumerate(lines, 1)]
