@@ -31,8 +31,10 @@ SYNTAX: Final = "syntax"
 LOOK_SECONDS: Final = 15.0
 """Least seconds between two looks for writes that nobody looked at."""
 _IDLE_SECONDS: Final = 60.0
-_BACK: Final = 200
-"""Most revisions of a board that the first look goes back, and most open hot issues that it looks at."""
+_BACK: Final = 50
+"""Most revisions of a board that the first look goes back: a server that is killed has few writes under way."""
+_ISSUES: Final = 200
+"""Most open hot issues that the first look looks at."""
 _NAMED: Final = 3
 _ATTEMPTS: Final = 10
 
@@ -135,7 +137,7 @@ class FileChecks:
 
     async def _at_fault(self, board: str) -> set[str]:
         """Returns the paths of files that an open hot issue says cannot be read."""
-        wanted = ItemQuery(types=(ItemType.HOT_ISSUE,), statuses=(Status.ACTIVE,), author=SYSTEM, limit=_BACK)
+        wanted = ItemQuery(types=(ItemType.HOT_ISSUE,), statuses=(Status.ACTIVE,), author=SYSTEM, limit=_ISSUES)
         found = (await self._board.store.query(board, SYSTEM, wanted)).items
         results = [item.metadata.get("result") for item in found]
         told = [result for result in results if isinstance(result, dict) and result.get("check") == SYNTAX]
