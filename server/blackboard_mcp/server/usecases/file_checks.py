@@ -152,6 +152,9 @@ class FileChecks:
             return None
         for _ in range(_ATTEMPTS):
             found = await self._board.store.artifact_history(board, path, 0, 1)
+            if not found:
+                await self._results.note(board, SYNTAX, path, "")
+                return None
             now = found[0]
             said = ""
             if now.op != "deleted":
