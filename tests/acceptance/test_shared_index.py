@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +31,9 @@ SOON = ("--index-every-seconds", "1")
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[str]:
-    yield postgres_server.address(tmp_path)
-    postgres_server.give_back(tmp_path)
+def store(tmp_path: Path) -> str:
+    """Returns the address of a schema of its own: servers of earlier tests go on, and note their indexes again."""
+    return postgres_server.address(tmp_path)
 
 
 @dataclass

@@ -306,15 +306,3 @@ async def test_news_of_changed_metadata_name_the_keys(board: Any) -> None:
     assert told.splitlines()[0] == "seq 3 item.changed F-1 by ada: metadata: owner, port, disk_full_seq_9"
     await ada.do("post", id="F-1", metadata={f"k{n}": n for n in range(12)})
     assert "metadata: disk_full_seq_9, owner, rack, k0, k1, k10, k11, k2 +7" in await ben.say("read", since=3)
-
-
-async def test_a_deleted_entry_is_not_counted_among_what_is_archived(board: Any) -> None:
-    alice, bob = await board.join("alice", "bob")
-    await alice.post("41", key="total")
-    old = await alice.post("Rust on the pump.")
-    await alice.post("Clean.", edges={"supersedes": [old["id"]]})
-    assert "archived (room is made from 4,800 tokens on): 1 fact" in await bob.say("read")
-    await alice.do("post", key="total", status="DELETED", expected_version=1)
-    assert (await alice.item("F-1"))["zone"] == "archive"
-    assert "archived (room is made from 4,800 tokens on): 1 fact" in await bob.say("read")
-    assert "F-1" not in await bob.say("query_archive")

@@ -352,7 +352,7 @@ async def test_an_item_that_leaves_with_the_next_pass_says_so(small: Any) -> Non
         )
 
 
-async def test_news_of_what_left_name_only_what_could_come_back(small: Any) -> None:
+async def test_news_of_what_left_offer_back_only_what_could_come_back(small: Any) -> None:
     alice, bob = await small.join("alice", "bob")
     await alice.post("it begins", "FACT")
     await alice.say("read")
@@ -366,5 +366,5 @@ async def test_news_of_what_left_name_only_what_could_come_back(small: Any) -> N
     await bob.do("query_archive", text=back, restore=True)
     assert (await bob.item(back))["zone"] == "working"
     line = next(told for told in (await alice.say("read")).splitlines() if told.startswith("left for room"))
-    assert line.startswith(f"left for room: of yours {' '.join(rest)} (")
+    assert line.startswith(f"left for room: of yours {' '.join(ids)} (")
     assert f'query_archive(text="{" ".join(rest[:3])}", restore=true)' in line

@@ -98,7 +98,9 @@ def test_what_would_not_stay_is_not_to_be_restored(make_item: Make) -> None:
     assert said(too_large=frozenset({"F-8"})).endswith('F-8 L-9 → query_archive(text="L-9", restore=true)')
     assert said(too_large=both).endswith('→ too large to come back: read(ids=["F-8", "L-9"])')
     assert said(pressed=True).endswith('→ no room to come back now: read(ids=["F-8", "L-9"])')
-    assert said(moot=frozenset({"F-8"})).endswith('of yours L-9 → query_archive(text="L-9", restore=true)')
+    assert said(moot=frozenset({"F-8"})).endswith(
+        'of yours F-8 L-9 → query_archive(text="L-9", restore=true)'
+    )
 
 
 def test_of_much_that_left_only_what_is_named_counts_as_told(make_item: Make) -> None:

@@ -137,7 +137,9 @@ class FileChecks:
 
     async def _at_fault(self, board: str) -> set[str]:
         """Returns the paths of files that an open hot issue says cannot be read."""
-        wanted = ItemQuery(types=(ItemType.HOT_ISSUE,), statuses=(Status.ACTIVE,), author=SYSTEM, limit=_ISSUES)
+        wanted = ItemQuery(
+            types=(ItemType.HOT_ISSUE,), statuses=(Status.ACTIVE,), author=SYSTEM, limit=_ISSUES
+        )
         found = (await self._board.store.query(board, SYSTEM, wanted)).items
         results = [item.metadata.get("result") for item in found]
         told = [result for result in results if isinstance(result, dict) and result.get("check") == SYNTAX]

@@ -75,15 +75,10 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
     lines += _clauses("agreed to", [(e, f"{e.item} by {_actor(e.agent)}") for e in given], most)
     if moves := [e for e in events if e.event in _MOVES]:
         lines.append(_moves(moves, most))
-    superseded = {event.item for event in events if event.data.get("why") == "superseded"}
-    moot = standing.snapshot.news.moot | superseded
     for kind, name in _LEFT.items():
-        left = [event for event in events if event.event is kind and event.item not in (None, *moot)]
+        left = [event for event in events if event.event is kind and event.item is not None]
         if left:
             lines.append(_departures(standing, name, left, most))
-    if lines:
-        old = [event.seq for event in events if event.event in _LEFT and event.item in moot]
-        lines[-1] = Told(lines[-1].text, (*lines[-1].events, *old))
     return lines
 
 
@@ -172,7 +167,8 @@ def _departures(standing: Standing, name: str, left: list[Event], most: int) -> 
         ]
         rest = sum(len(ids) for ids in list(mine.values())[_WHYS:])
         gone = standing.snapshot.news.forgotten
-        there = [id_ for id_ in all_mine if id_ not in gone]
+        replaced = {event.item for event in left if event.data.get("why") == "superseded"}
+        there = [id_ for id_ in all_mine if id_ not in gone | standing.snapshot.news.moot | replaced]
         back = _again(standing, there) if there else ""
         lost = [id_ for id_ in all_mine if id_ in gone]
         parts.append(f"of yours {', '.join(whys)}{f' +{rest}' if rest else ''}{back}")

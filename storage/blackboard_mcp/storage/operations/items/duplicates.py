@@ -183,7 +183,8 @@ def _unable(ledger: Ledger, place: int, item: Item, names: Sequence[str]) -> Ste
     readers = tuple(name for name, reads, _ in rows if reads)
     found = [Remark(place, RemarkKind.READS, (item,), fields=readers)] if readers else []
     for name, reads, other in rows:
-        if not reads:
+        # Whom a question asks may come yet, unless it is misspelt.
+        if not reads and (other is not None or item.type is not ItemType.QUESTION):
             fields = (name,) if other is None else (name, other)
             found.append(Remark(place, RemarkKind.UNKNOWN, (item,), fields=fields))
     return found

@@ -397,8 +397,8 @@ def _line(ledger: Ledger, board: str, number: int) -> Steps[Sequence[Any]]:
     for line in (yield sql("summary_requests"), (ledger.no,)):
         if line[0] == number or str(number) in json.loads(line[2]):
             return line
-    rows = yield from load(ledger.no, [number], SYSTEM)
-    name = rows[number].id if number in rows else f"item {number}"
+    rows = yield from load(ledger.no, [number], ledger.agent)
+    name = rows[number].id if number in rows else str(number)
     raise UnknownReference(
         f"No summary of the thread of {name} is asked for on '{board}'. Nothing was changed; summarize() lists "
         "what is."

@@ -280,8 +280,6 @@ def _figures(
     if not gone:
         return dict(live), tokens, Archived(), []
     newest = yield sql("newest_archived"), (no, agent, _ARCHIVED, _START, _UNFINISHED)
-    if len(newest) < _ARCHIVED:  # all of them, without deleted entries, which the counts have
-        gone = Counter(ItemType(type_) for *_, type_ in newest)
     used = Counter([tag for tags, *_ in newest if tags != "[]" for tag in parsed(tags)])
     tags = sorted((tag for tag, times in used.items() if times > 1), key=lambda tag: (-used[tag], tag))
     types = tuple(sorted(gone.items(), key=lambda pair: (-pair[1], pair[0])))

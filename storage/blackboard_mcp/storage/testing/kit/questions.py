@@ -86,8 +86,6 @@ class QuestionTests:
         assert (waived.data["watcher"], set(waived.concerns)) == ("carol", {"carol"})
 
     async def test_who_is_asked_and_for_whom_a_question_waits_is_remarked(self, at: Table) -> None:
-        for agent in ("bob", "carol"):
-            await at.post(agent, f"{agent} is here")
         posted = await at.batch("alice", draft("@bob @carol which port?", "QUESTION"))
         assert [(r.kind, r.fields) for r in posted.remarks] == [(RemarkKind.ASKS, ("bob", "carol"))]
         question = posted.items[0]
@@ -99,11 +97,11 @@ class QuestionTests:
             ]
         assert (await at.batch("alice", draft("does anybody know?", "QUESTION"))).remarks == ()
 
-    async def test_a_name_that_was_never_on_the_board_is_remarked(self, at: Table) -> None:
+    async def test_a_name_in_other_case_than_one_on_the_board_is_remarked(self, at: Table) -> None:
         await at.post("bob", "here")
         asked = draft("@Bob @zoe which port?", "QUESTION")
         found = {r.fields for r in (await at.batch("alice", asked)).remarks if r.kind is RemarkKind.UNKNOWN}
-        assert found == {("Bob", "bob"), ("zoe",)}
+        assert found == {("Bob", "bob")}, "zoe may come yet"
 
     async def test_a_question_in_return_is_no_answer(self, at: Table) -> None:
         question = await wonder(at)

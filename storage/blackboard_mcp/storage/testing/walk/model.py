@@ -189,7 +189,12 @@ class Model(Footing, Wondering):
         return owed | {number for (_, number), state in self.watches.items() if state == "outstanding"}
 
     def owed_by(self, agent: str) -> set[tuple[int, str]]:
-        """Returns what waits for an agent; while it objects to an item, it need not agree to it."""
+        """Returns what waits for an agent: nothing for one that may only read.
+
+        While it objects to an item, it need not agree to it.
+        """
+        if self.roles.get(agent) in ("observer", "summariser"):
+            return set()
         objects = {
             d.root for d in self.open_debates() for n in self.stand(d) if self.things[n].author == agent
         }
