@@ -53,6 +53,7 @@ _NO_HOST: Final = "no computer of that name is known here: look at the name in t
 _NOBODY: Final = (
     "look at host and port of the address; a server is started by `blackboard-mcp serve --transport http`"
 )
+_TLS: Final = "if that port speaks TLS, try the address with https:// in the place of http://"
 _STEPS: Final = (
     (
         "CERTIFICATE_VERIFY_FAILED",
@@ -62,10 +63,8 @@ _STEPS: Final = (
         "WRONG_VERSION_NUMBER",
         "that port speaks no TLS: try the address with http:// in the place of https://",
     ),
-    (
-        "disconnected without sending a response",
-        "if that port speaks TLS, try the address with https:// in the place of http://",
-    ),
+    ("disconnected without sending a response", _TLS),
+    ("ReadError", _TLS),  # the same, where the connection was reset
     ("Not Found", "the address of a board server ends in /mcp, say http://127.0.0.1:8420/mcp"),
     ("Name or service not known", _NO_HOST),  # Linux
     ("nodename nor servname", _NO_HOST),  # macOS
