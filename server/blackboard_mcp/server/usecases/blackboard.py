@@ -37,6 +37,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.items import (
+    LETTERS,
     MAX_BATCH_EDGES,
     MAX_BATCH_TEXT,
     Draft,
@@ -104,6 +105,8 @@ _ITEM_TOKENS = 9
 _SHORT = 200
 """Most items for which a view is rendered on the event loop, for half a millisecond; a thread costs nearly as much."""
 _COUNTED_INLINE = 20_000
+_LETTERED = 10_000
+"""Ids that are known to be right, so that nobody looks them up again."""
 _OWNERS = 10_000
 
 
@@ -168,6 +171,7 @@ class Blackboard:
         self.protocols = Protocols() if protocols is None else protocols
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
+        self._lettered: FIFOCache[tuple[str, str, int], None] = FIFOCache(_LETTERED)
         self.unlooked: set[str] = set()
         """Boards whose files were not looked at after a change, since the store could not write then."""
         self._kept_views = KeptViews(store)
@@ -311,6 +315,8 @@ class Blackboard:
             raise as_asked(error, posts) from None
         except Conflict as error:
             raise await with_texts(self.store, name, agent, error) from None
+        for item in posted.items:
+            self._lettered[name, LETTERS[item.type], item.number] = None
         if agent != SYSTEM:
             self.activity.seen(name, agent)
         posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
@@ -495,10 +501,13 @@ class Blackboard:
             InvalidInput: an id has the letter of another type, so that the agent may mean another item.
         """
         for ref in map(parse_ref, dict.fromkeys(ids)):
-            if ref.letter is not None:  # any event about an item has its id, and costs less than the item
-                events = await self.store.history(board, agent, ref.number, limit=1)
-                if events and (type_ := events[0].type) is not None:
-                    check_letters([ref], {ref.number: type_})
+            if ref.letter is None or (board, ref.letter, ref.number) in self._lettered:
+                continue
+            # Any event about an item has its type, and costs less than the item.
+            events = await self.store.history(board, agent, ref.number, limit=1)
+            if events and (type_ := events[0].type) is not None:
+                check_letters([ref], {ref.number: type_})
+                self._lettered[board, ref.letter, ref.number] = None
 
     async def watch_topic(
         self,
