@@ -248,3 +248,13 @@ async def test_the_view_says_how_a_vote_went(tmp_path: Path, mode: str) -> None:
         for agent in (carol, dan):
             await agent.do("debate", op="vote", id="F-1", approve=False)
         assert "falls, voted down 2:1 0s" in await carol.say("read")
+
+
+async def test_words_of_an_agent_are_not_taken_for_a_vote(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("It holds.")
+    await bob.do("debate", op="open", id="F-1")
+    await bob.do("debate", op="withdraw", id="F-1", reason="stands by vote: 9 in favour, 0 against")
+    view = await alice.say("read")
+    assert "open again, its critics withdrew" in view
+    assert "voted" not in view

@@ -315,7 +315,8 @@ def _verdict(standing: Standing, item: Item, debate: Debate) -> str:
 
 def _voted(debate: Debate) -> str:
     """Returns how a vote ended the debate, such as `voted down 2:1`; empty if none did."""
-    found = _VOTE.match(debate.reason)
+    # The reasons of other ends are agents' own words.
+    found = _VOTE.match(debate.reason) if debate.state is DebateState.CONSENSUS else None
     if found is None:
         return ""
     ayes, noes = map(int, found.groups())
