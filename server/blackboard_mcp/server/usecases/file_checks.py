@@ -169,14 +169,15 @@ class FileChecks:
                 break
         return Fault(said, issue.id) if said and issue is not None else None
 
-    async def look(self, board: str, path: str = "") -> Look:
+    async def look(self, board: str, path: str = "", *, ruled: bool = True) -> Look:
         """Looks at the file at `path` after its write, or at the rules after a change of them.
 
-        An error is none of what was written: `run` looks later.
+        `ruled` tells whether any rule names a check of the server's own. An error here does not undo the write: `run`
+        looks later.
         """
         try:
             fault = await self.fault(board, path) if path else None
-            return Look(fault, tuple(await self.held(board, path)))
+            return Look(fault, tuple(await self.held(board, path)) if ruled else ())
         except BlackboardError as error:
             logger.warning("%s of board '%s' was not looked at yet: %s", path or "rules", board, error)
             self._board.unlooked.add(board)

@@ -33,7 +33,7 @@ from ..input.idempotency import once_of
 from ..input.posts import check_agent, check_text
 from ..limits.turns import in_thread
 from .blackboard import Blackboard
-from .file_checks import FileChecks, Look
+from .file_checks import FileChecks, Look, is_own
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.workspace.search import ArtifactHit, ArtifactIndex, Outline
@@ -147,8 +147,9 @@ class Workspace:
         )
         if written.changed:
             self._written(name)
-        looked = await self._files.look(name, path)
-        known = replace(await self._known(name, agent, path), looked=looked)
+        book = await self._board.store.rules(name, agent, path)
+        looked = await self._files.look(name, path, ruled=any(map(is_own, book.rules)))
+        known = replace(await self._known(name, agent, path, book=book), looked=looked)
         await self._board.rules.saw(name, agent, known.rules.revision)
         return written, known
 
@@ -279,9 +280,14 @@ class Workspace:
         self._index = self._index or ArtifactIndex(self._board.store)
         return self._index
 
-    async def _known(self, board: str, agent: str, path: str, shown: Sequence[str] = ()) -> Known:
-        """Returns what is told besides: the rules are those for the path, and for files and folders that are shown."""
-        book = await self._board.store.rules(board, agent, path)
+    async def _known(
+        self, board: str, agent: str, path: str, shown: Sequence[str] = (), *, book: RuleBook | None = None
+    ) -> Known:
+        """Returns what is told besides: the rules are those for the path, and for files and folders that are shown.
+
+        `book` are the rules for the path, if they were read already.
+        """
+        book = book or await self._board.store.rules(board, agent, path)
         if shown and not all(rule.mine for rule in book.rules):
             book = await in_thread(partial(_with_rules_of, book, shown))
         attention, seq = await self._board.attention(agent, board)
