@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import click
-from blackboard_mcp.protocols.errors import InvalidInput
 
 from ..settings.server import Settings
 from .options import existing, settings_of
@@ -34,36 +32,19 @@ def migrate(config: Path | None, data: Path | None, printed: tuple[int, int] | N
     if printed is None:
         asyncio.run(_migrate(settings))
         return
-    migrating, address = _postgres()
+    from blackboard_mcp.storage.postgres.address import Address, needing_driver
+
+    with needing_driver():
+        from blackboard_mcp.storage.postgres import migrating
+
     first, newest = migrating.FIRST, migrating.newest()
     before, to = printed
     if not (before == 0 or first <= before < to) or not first <= to <= newest:
         raise click.ClickException(
             f"there is no way from {before} to {to}: FROM is 0 or from {first} on, and TO is above it, at most {newest}"
         )
-    schema = (
-        address.Address.parse(settings.store).schema
-        if settings.on_postgres and settings.store
-        else "blackboard"
-    )
+    schema = Address.parse(settings.store).schema if settings.on_postgres and settings.store else "blackboard"
     click.echo("BEGIN;\n" + "".join(migrating.script(before, to, schema)) + "COMMIT;")
-
-
-def _postgres() -> tuple[Any, Any]:
-    """Returns the modules with PostgreSQL's scripts and addresses.
-
-    Raises:
-        InvalidInput: the driver is not installed.
-    """
-    try:
-        from blackboard_mcp.storage.postgres import address, migrating
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
-            raise
-        raise InvalidInput(
-            "PostgreSQL needs its driver, which is not installed: pip install 'blackboard-mcp[postgres]'."
-        ) from None
-    return migrating, address
 
 
 async def _migrate(settings: Settings) -> None:

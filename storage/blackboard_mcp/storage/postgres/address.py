@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -68,3 +70,20 @@ class Address:
 
 
 _FORM = "It has the form postgresql://USER@HOST:PORT/DATABASE; put the password into ~/.pgpass or PGPASSWORD."
+
+
+@contextmanager
+def needing_driver() -> Iterator[None]:
+    """Surrounds the import of what needs PostgreSQL's driver.
+
+    Raises:
+        InvalidInput: the driver is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise InvalidInput(
+            "PostgreSQL needs its driver, which is not installed: pip install 'blackboard-mcp[postgres]'."
+        ) from None

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blackboard_mcp.protocols.clock import Clock, SystemClock
-from blackboard_mcp.protocols.errors import InvalidInput, StoreError
+from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.storage.store import SqlBoardStore
 
-from .address import Address
+from .address import Address, needing_driver
 
 if TYPE_CHECKING:
     from .engine import PostgresEngine
@@ -52,15 +52,8 @@ async def open_postgres_store(
         StoreError: it refuses us.
     """
     parsed = Address.parse(address)
-    try:
+    with needing_driver():
         from .engine import PostgresEngine
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
-            raise
-        raise InvalidInput(
-            "PostgreSQL needs its driver, which is not installed: pip install 'blackboard-mcp[postgres]'."
-        ) from None
-
     if index_at is not None:
         reader = f"at {index_at}"
     else:
