@@ -1,4 +1,4 @@
-"""What the server itself looks for in files: its hot issues end with what they are about, however that ends."""
+"""The server's own checks of files: a hot issue ends with the fault or the rule that it is about."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from blackboard_mcp.server.usecases.results import Results
 from patience import PATIENCE
 
 SETS = ("core", "memory", "workspace", "admin")
+
+
+async def busy(*given: object, **more: object) -> None:
+    """Takes the place of a write that gets no lock."""
+    raise StoreBusy("No write lock. Nothing was changed; try again.")
 
 
 async def issues(agent: Any, status: str = "ACTIVE") -> list[str]:
@@ -109,9 +114,6 @@ async def test_a_debate_about_a_failure_does_not_end_it(tmp_path: Path) -> None:
 async def test_a_write_that_cannot_be_looked_at_is_told_as_written_and_is_looked_at_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def busy(*given: object, **more: object) -> None:
-        raise StoreBusy("No write lock. Nothing was changed; try again.")
-
     async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
         ann = await board.join("ann")
         await ann.do("constraint", text="No tmp.", check="absent:**/*.tmp")
@@ -230,9 +232,6 @@ async def test_a_violation_that_is_found_as_its_rule_ends_does_not_stay(
 async def test_a_rule_that_could_not_be_looked_at_is_looked_at_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def busy(*given: object, **more: object) -> None:
-        raise StoreBusy("No write lock. Nothing was changed; try again.")
-
     async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS) as board:
         ann = await board.join("ann")
         with monkeypatch.context() as broken:

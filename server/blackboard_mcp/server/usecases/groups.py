@@ -197,14 +197,13 @@ class Consumers:
         seen = self._store.changes()
         waited = None if once is None else _waited(once)
         repeated = waited is not None and await self._store.recall(name, agent, waited) is not None
-        rest = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         made_after: int | None = None
         settled = turn.settles
         # A repeated call that had to wait takes nothing anew before it is answered as the first time.
         if not repeated or settled or turn.filter is not None:
             taken = await self._consume(name, agent, group, turn, once)
             made_after = taken.made_after
-        turn = rest
+        turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         if repeated:
             taken = await self._consume(name, agent, group, turn, waited)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:

@@ -95,32 +95,37 @@ class Results:
         key = issue_key(check, subject)
         given = {"check": check, "subject": subject, "ok": ok, "text": text, "cites": list(cites)}
         once = once_key if isinstance(once_key, Once) else once_of(once_key, "report_result", **given)
-        repeated = once is not None and await self._board.store.recall(name, agent, once) is not None
-        result = {"check": check, "subject": subject, "ok": ok, "cites": list(cites)}
-        if repeated:
-            pass
-        elif ok:
-            issue = await self._issue(name, agent, key)
-            if issue is not None and issue.status not in FINISHED:
-                metadata = {"result": {**result, "text": text}}
-                fields = PostFields(id=issue.id, status="RESOLVED", metadata=metadata)
-                await self._post(agent, name, [fields], once)
-            elif once is not None:
-                with suppress(Refused):  # or a repeated call would resolve a later failure
-                    await self._post(agent, name, [], once)
-        else:
-            fields = PostFields(
-                key=key,
-                text=_said(check, subject, text),
-                type="HOT_ISSUE",
-                metadata={"result": result},
-                visibility="board",
-            )
-            await self._post(agent, name, [fields], once)
+        if once is None or await self._board.store.recall(name, agent, once) is None:
+            await self._record(name, agent, key, given, once)
         issue = await self._issue(name, agent, key)
         shown = [] if issue is None else [issue.number]
         attention, seq = await self._board.attention(agent, name, items=shown)
         return Reported(issue, seq, attention)
+
+    async def _record(
+        self, board: str, agent: str, key: str, given: dict[str, Any], once: Once | None
+    ) -> None:
+        """Posts what a result changes: a hot issue for a failure, its end for a pass."""
+        result = {name: given[name] for name in ("check", "subject", "ok", "cites")}
+        if not given["ok"]:
+            fields = PostFields(
+                key=key,
+                text=_said(given["check"], given["subject"], given["text"]),
+                type="HOT_ISSUE",
+                metadata={"result": result},
+                visibility="board",
+            )
+            await self._post(agent, board, [fields], once)
+            return
+        issue = await self._issue(board, agent, key)
+        if issue is not None and issue.status not in FINISHED:
+            metadata = {"result": {**result, "text": given["text"]}}
+            await self._post(
+                agent, board, [PostFields(id=issue.id, status="RESOLVED", metadata=metadata)], once
+            )
+        elif once is not None:
+            with suppress(Refused):  # or a repeated call would resolve a later failure
+                await self._post(agent, board, [], once)
 
     async def note(
         self, board: str, check: str, subject: str, text: str, cites: Sequence[str] = ()
@@ -134,9 +139,8 @@ class Results:
         issue = await self._issue(board, SYSTEM, issue_key(check, subject))
         if issue is not None and issue.status is Status.DEBATED:
             result = {"check": check, "subject": subject, "ok": not text, "cites": list(cites), "text": text}
-            fields = PostFields(id=issue.id, metadata={"result": result})
-            told = issue.metadata.get("result", {})
-            if {**told, "cites": result["cites"]} != result:
+            if issue.metadata.get("result", {}).get("ok") is not result["ok"]:
+                fields = PostFields(id=issue.id, metadata={"result": result})
                 await self._unless_refused(board, self._board.record(board, [fields]))
             return issue
         stands = "" if issue is None or issue.status in FINISHED else issue.text
