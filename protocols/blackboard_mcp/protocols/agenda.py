@@ -292,7 +292,7 @@ class Workload:
     review: tuple[Task, ...] = ()
     budget: AgendaBudget | None = None
     kept: Mapping[int, Reservation] = field(default_factory=dict)
-    """As in `Agenda`."""
+    """A map from ready tasks to a reservation of another agent, as in `Agenda`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Grant:
         member: the role that the board gave it when the call was admitted; not looked up for what every role may do.
         deciders: agents one of which must confirm its decisions, while the board gives it no role that decides.
         roles: the roles of the credential by board, as a principal has them.
-        by_name: tells whether a credential or the launch configuration says who moderates; else everybody may.
+        stewards_known: tells whether a credential or the launch configuration says who moderates; else everybody may.
         named: roles that the launch configuration gives the agent by name.
     """
 
@@ -37,7 +37,7 @@ class Grant:
     member: Role | None = None
     deciders: tuple[str, ...] = ()
     roles: Mapping[str, Role] = field(default_factory=dict)
-    by_name: bool = False
+    stewards_known: bool = False
     named: frozenset[Role] = frozenset()
 
     @property

@@ -249,7 +249,7 @@ class Rights:
             powers,
             deciders=deciders,
             roles=principal.roles,
-            by_name=bool(self._stewards) or principal.via in _PROVEN or own is not Role.ADMIN,
+            stewards_known=bool(self._stewards) or principal.via in _PROVEN or own is not Role.ADMIN,
             named=frozenset(named),
         )
         if all(grant.needs <= may for may in grant.powers.values()):

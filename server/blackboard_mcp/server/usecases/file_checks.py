@@ -1,4 +1,4 @@
-"""What the server itself looks for in files: errors of syntax, and the rules with `absent:GLOB` and `exists:GLOB`.
+"""The server's own checks of files: their syntax, and rules with the checks `absent:GLOB` and `exists:GLOB`.
 
 A finding is a hot issue until the file can be read, no file matches, or one does. The write of a file ends before
 the server looks at it, so a server that is killed between leaves that to itself or to others, which `run` does.
@@ -57,7 +57,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look found. One that could not be done finds nothing."""
+    """The findings of a look: none if it was not `done`."""
 
     fault: Fault | None = None
     violations: tuple[Violation, ...] = ()

@@ -90,7 +90,7 @@ class _Job:
         self.meter = meter
         self.started = False
         self.overdue: asyncio.TimerHandle | None = None
-        """What refuses the operation if it waits too long."""
+        """The timer that refuses the operation if it waits too long."""
 
     @property
     def dear(self) -> bool:

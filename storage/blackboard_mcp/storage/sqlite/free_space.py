@@ -19,7 +19,7 @@ LOOK_SECONDS: Final = 1.0
 USUAL_BYTES: Final = 256 << 20
 """The bytes that are kept free unless somebody says otherwise."""
 _LARGEST_SHARE: Final = 20
-"""Of the usual bytes, at most this part of the disk (one in so many) is kept free."""
+"""A small disk keeps less than the usual bytes free: one byte in so many of the whole disk."""
 _LAST: Final = 4
 """This part of the kept space (one in so many) stays free even from what ends work."""
 _MORE: Final = 8

@@ -130,7 +130,9 @@ class Ledger:
         self.first_number = self.board.last_number + 1
         grant = write.grant
         self.steward = grant is None or Action.MODERATE in grant.powers.get(grant.member, ())
-        self.appointed = self.steward and grant is not None and (grant.by_name or grant.member is not None)
+        self.appointed = (
+            self.steward and grant is not None and (grant.stewards_known or grant.member is not None)
+        )
         given = {} if grant is None else grant.roles
         self.role = str(given.get(self.board.id) or given.get(EVERY_BOARD) or "")
         self.changes = judged_here(self.board, self.agent, write.permit)
