@@ -52,10 +52,13 @@ class Look(int):
     def __new__(
         cls, seq: int = 0, above: Iterable[int] = (), told: Iterable[int] = (), left: Attention | None = None
     ) -> Look:
+        return cls._made(seq, _after(seq, above), _after(seq, told), left)
+
+    @classmethod
+    def _made(cls, seq: int, above: frozenset[int], told: frozenset[int], left: Attention | None) -> Look:
+        """Makes a look of sequences that all come after `seq`."""
         look = super().__new__(cls, seq)
-        look.above = _after(seq, above)
-        look.told = _after(seq, told)
-        look.left = left
+        look.above, look.told, look.left = above, told, left
         return look
 
     def __eq__(self, other: object) -> bool:
@@ -84,14 +87,27 @@ class Look(int):
     def joined(self, other: int) -> Look:
         """Returns a look of everything that the agent was shown according to either of the two."""
         more = Look.of(other)
-        return Look(max(self, more), self.above | more.above, self.told | more.told, self.left or more.left)
+        far, near = (more, self) if more > self else (self, more)
+        above, told = _with(far.above, near.above, far), _with(far.told, near.told, far)
+        return Look._made(int(far), above, told, self.left or more.left)
+
+    def leaving(self, left: Attention) -> Look:
+        """Returns the look after an answer with this attention."""
+        return Look._made(int(self), self.above, self.told, left)
 
 
 def _after(seq: int, shown: Iterable[int]) -> frozenset[int]:
-    """Returns those of the sequences that come after `seq`; a set of nothing else is returned as it is."""
-    if isinstance(shown, frozenset) and min(shown, default=seq + 1) > seq:
-        return shown
-    return frozenset(one for one in shown if one > seq)
+    """Returns those of the sequences that come after `seq`."""
+    return frozenset([one for one in shown if one > seq])
+
+
+def _with(shown: frozenset[int], more: frozenset[int], seq: int) -> frozenset[int]:
+    """Returns `shown`, which all come after `seq`, and those of `more` that do; a set to which nothing comes as it is.
+
+    Nearly every answer adds one sequence to hundreds.
+    """
+    new = [one for one in more if one > seq and one not in shown]
+    return shown.union(new) if new else shown
 
 
 @dataclass(frozen=True, slots=True)

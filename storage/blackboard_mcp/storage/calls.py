@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.errors import Conflict, Unpermitted
 from blackboard_mcp.protocols.grants import GRANTED
 
 from .engine import Engine
-from .operation import Write
+from .operation import Batch, Batched, Write
 from .operations.access import members
 from .operations.ledger.rows import Steps, T, micros
 from .operations.reading.item_states import KeptRows
@@ -43,11 +43,14 @@ class StoreCalls:
         """Returns the present time in microseconds since 1970."""
         return micros(self._clock.now())
 
-    async def _write(self, work: Callable[[Write], Steps[T]], *, always: bool = False) -> T:
+    async def _write(
+        self, work: Callable[[Write], Steps[T]], *, always: bool = False, batch: Batch | None = None
+    ) -> T:
         """Runs the operation under the grant of the current call, and returns after its commit.
 
         Changes that access policies have to allow are put before the judge, and then the operation runs again. With
-        `always` it runs even if the grant no longer holds.
+        `always` it runs even if the grant no longer holds. If nothing is put before the judge, it may run with others
+        of its `batch`.
 
         Raises:
             Forbidden: the grant no longer holds; nothing was changed.
@@ -56,6 +59,8 @@ class StoreCalls:
         """
         permit = Permit(self._judged_boards) if self._judged_boards else None
         write = Write(self._now(), None if always else GRANTED.get(), permit)
+        if batch is not None and permit is None:
+            return await self.engine.write(Batched(batch, members.under, write, work))
         if (judge := self._judge) is None:
             return await self.engine.write(partial(members.under, write, work))
         for _ in range(_ATTEMPTS):
@@ -98,13 +103,20 @@ def reads_now(
 
 
 def writes(
-    operation: Callable[Concatenate[Write, P], Steps[T]], *, always: bool = False
+    operation: Callable[Concatenate[Write, P], Steps[T]],
+    *,
+    always: bool = False,
+    batch_of: Callable[P, Batch | None] | None = None,
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Makes a store's method from an operation that writes: one transaction. For `always` see `StoreCalls._write`."""
+    """Makes a store's method from an operation that writes: one transaction. For `always` see `StoreCalls._write`.
+
+    `batch_of` returns the batch to which a call belongs, by the method's arguments.
+    """
 
     async def method(self: StoreCalls, /, *args: P.args, **named: P.kwargs) -> T:
         given, more = _kept(args, named)
-        return await self._write(lambda write: operation(write, *given, **more), always=always)
+        batch = None if batch_of is None else batch_of(*args, **named)
+        return await self._write(lambda write: operation(write, *given, **more), always=always, batch=batch)
 
     return _like(operation, method)
 

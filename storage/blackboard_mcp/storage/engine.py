@@ -31,6 +31,8 @@ class Engine(Protocol):
     async def write(self, operation: Operation[T]) -> T:
         """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
 
+        Those of an equal batch (see `Batched`) that wait one after another may run together.
+
         A cancelled call either never started or completes as a whole. A change of rows wakes callers of
         `wait_for_change`.
 

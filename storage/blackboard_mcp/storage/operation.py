@@ -9,6 +9,7 @@ have no effect except through its statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from blackboard_mcp.protocols.changes import Permit
@@ -20,11 +21,58 @@ T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 """All rows of one statement, in order; empty if it returns none."""
 
+
+class Many(list[Sequence[Any]]):
+    """Values for several runs of one statement, one after another; the answer is the rows of each, in a list.
+
+    Only statements that do not depend on each other's runs may be run so. One that writes returns no rows.
+    """
+
+
 Statement = tuple[str, Sequence[Any]]
-"""SQL text with `?` or `?NNN` placeholders, and their values."""
+"""SQL text with `?` or `?NNN` placeholders, and their values, or `Many` of those."""
 
 Operation = Callable[[], Generator[Statement, Rows, T]]
 """A callable that returns a new generator for each run: `rows = yield sql, parameters`; the result is returned."""
+
+
+class Outcome:
+    """What became of an operation of a batch: its result, or its error."""
+
+    __slots__ = ("error", "result")
+
+    def __init__(self, result: Any = None, error: Exception | None = None) -> None:
+        self.result = result
+        self.error = error
+
+
+class Spoilt(Exception):
+    """An operation of a batch failed after what it wrote was mixed with what others wrote: nothing of it may stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What may run together: operations that wait one after another with an equal batch.
+
+    Attributes:
+        together: runs operations in order as one operation; returns the outcomes of the first of them, up to one that
+            has to run by itself, and raises `Spoilt` if the whole transaction has to be undone.
+        key: what the operations have in common, such as their board.
+    """
+
+    together: Callable[[Sequence[Operation[Any]]], Generator[Statement, Rows, list[Outcome]]]
+    key: str
+
+
+class Batched(partial[Any]):
+    """An operation that may run with others of its batch: a function and its arguments."""
+
+    batch: Batch
+
+    def __new__(cls, batch: Batch, /, *args: Any) -> Batched:
+        made = super().__new__(cls, *args)
+        made.batch = batch
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,12 +74,12 @@ class Activity:
             elif self._take_room():
                 notes.reads[number] = (1, now)
 
-    def shown(self, board: str, agent: str, look: Look) -> None:
-        """Records how much of the board the agent has been shown."""
+    def shown(self, board: str, agent: str, look: Look, before: Look | None = None) -> None:
+        """Records how much of the board the agent has been shown; `look` holds all that `before` held."""
         notes = self._notes(board)
         noted = notes.shown.get(agent)
         if noted is not None or self._take_room():
-            notes.shown[agent] = look if noted is None else noted.joined(look)
+            notes.shown[agent] = look if noted is None or noted is before else noted.joined(look)
 
     def sighted(self, board: str, agent: str, numbers: Collection[int], way: Way) -> None:
         """Records that the agent was shown the items with these numbers now."""

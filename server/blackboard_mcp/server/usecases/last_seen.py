@@ -29,6 +29,8 @@ from .activity import Activity
 _KEPT: Final = 10_000
 _KEPT_WHOLE: Final = 500
 """The agents for whom the sequences are kept that they were not shown, at most `MOST_UNSEEN` each."""
+_KEPT_SHOWN: Final = 2 * MOST_SHOWN
+"""The most sequences of a set that are kept in memory: so not every answer sorts them to leave one out."""
 _WRITTEN: Final = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
 
 
@@ -45,7 +47,7 @@ class Looks:
         value.
         """
         look, left = self._seen.get((board, agent), _NOTHING), self._left.get((board, agent))
-        return look if left is None else Look(look, look.above, look.told, left)
+        return look if left is None else look.leaving(left)
 
     def told(
         self,
@@ -143,9 +145,11 @@ class Looks:
 
     def _keep(self, board: str, agent: str, look: Look) -> None:
         before = self._seen.get((board, agent))
-        self._seen[board, agent] = look.bounded(MOST_SHOWN)
+        if max(len(look.above), len(look.told)) > _KEPT_SHOWN:
+            look = look.bounded(MOST_SHOWN)
+        self._seen[board, agent] = look
         if before is None or before != look:
-            self._activity.shown(board, agent, look)
+            self._activity.shown(board, agent, look, before)
 
 
 _NOTHING: Final = Look()

@@ -11,15 +11,15 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreError
-from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.change_counter import Changes
-from blackboard_mcp.storage.operation import Operation, Rows, Statement, T
+from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, run, translated
@@ -134,9 +134,9 @@ class SqliteEngine:
         """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
 
         Operations run one at a time, in the order of the calls. Several may share a commit, but an error undoes
-        only its own operation. An expensive one (`Meter.dear`) has its own commit, and cheap ones may overtake
-        it, even when it has begun: it is then undone and starts anew. A cancelled call either never started or
-        completes as a whole. An operation that changes no row wakes nobody.
+        only its own operation; those of a batch (see `Batched`) may share statements. An expensive one (`Meter.dear`)
+        has its own commit, and cheap ones may overtake it, even when it has begun: it is then undone and starts anew. A
+        cancelled call either never started or completes as a whole. An operation that changes no row wakes nobody.
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew: nothing was changed.
@@ -430,12 +430,10 @@ class SqliteEngine:
 
     async def _ask(self, jobs: Jobs, operation: Operation[T]) -> T:
         """Queues the operation and waits for its result; withdraws it if the call is cancelled before it started."""
-        if (meter := METER.get()) is not None:
-            operation = _metered(operation, meter)
         self._asked += 1
         if self._resting is None:
             self._rest_after(self._asked)
-        job = Job(operation, self._loop.create_future(), dear=meter is not None and meter.dear)
+        job = Job(operation, self._loop.create_future(), meter=METER.get())
         resting = jobs.put(job)
         if jobs is self._reads:
             self._call_reader()
@@ -555,7 +553,7 @@ class SqliteEngine:
         until = time.monotonic() + _STUCK / 2
         while (job := self._reads.take()) is not None:
             try:
-                job.result = self._snapshot(raw, job.operation)
+                job.result = self._snapshot(raw, job.metered)
             except BaseException as error:
                 job.error = translated(error, "read")
             # If a long query follows, `_relieve` returns this result.
@@ -776,26 +774,3 @@ def _mark(copy: Path, mark: Operation[object]) -> None:
         raw.execute("COMMIT")
     finally:
         raw.close()
-
-
-def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
-    """Returns the operation, which now adds its time in the thread to the meter.
-
-    A run that others interrupted no longer counts once it begins anew. Otherwise a cheap call would look expensive, and
-    would be interrupted the next time, too.
-    """
-    undone = 0.0
-
-    def counted() -> Generator[Statement, Rows, T]:
-        nonlocal undone
-        meter.seconds -= undone
-        meter.working += 1
-        begun = time.thread_time()
-        try:
-            return (yield from operation())
-        finally:
-            undone = time.thread_time() - begun
-            meter.seconds += undone
-            meter.working -= 1
-
-    return counted

@@ -15,13 +15,15 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreLow
+from blackboard_mcp.protocols.metering import Meter
 from blackboard_mcp.storage.disk_room import ROOM
-from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.operation import Batch, Batched, Operation, Outcome, Rows, Spoilt, Statement, T
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.packing import fetched
@@ -35,6 +37,8 @@ _SPAN = 0.05
 """The seconds after which a group takes no more operations, since other processes wait for the lock."""
 _INTERRUPTIONS = 3
 """How often an expensive operation starts anew because a cheap one came."""
+_APART = 32
+"""The groups in which operations do not run together after a batch of which not even the first one could."""
 _WAL_LIMIT = 64 << 20
 """The bytes above which the log is emptied."""
 _WAL_WAIT = 100
@@ -48,17 +52,36 @@ _CHECKPOINT_BYTES = 4 << 20
 
 
 class Job:
-    """One operation to run, and the future of its caller; `dear` marks an expensive one.
+    """One operation to run, and the future of its caller; `metered` is the operation as it counts its time.
 
-    `interrupted` counts how often cheap ones made it start anew.
+    Jobs of an equal `batch` may run together. `interrupted` counts how often cheap ones made an expensive one
+    start anew.
     """
 
-    __slots__ = ("asked", "dear", "error", "future", "interrupted", "operation", "result")
+    __slots__ = (
+        *(
+            "asked",
+            "batch",
+            "dear",
+            "error",
+            "future",
+            "interrupted",
+            "meter",
+            "metered",
+            "operation",
+            "result",
+        ),
+    )
 
-    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any], *, dear: bool = False) -> None:
+    def __init__(
+        self, operation: Operation[Any], future: asyncio.Future[Any], *, meter: Meter | None = None
+    ) -> None:
         self.operation = operation
         self.future = future
-        self.dear = dear
+        self.meter = meter
+        self.metered = operation if meter is None else _metered(operation, meter)
+        self.batch = operation.batch if isinstance(operation, Batched) else None
+        self.dear = meter is not None and meter.dear
         self.interrupted = 0
         self.asked = time.monotonic()
         self.result: Any = None
@@ -108,6 +131,14 @@ class Jobs:
         """Removes and returns the next cheap job, to share a commit; `None` if none waits."""
         with self._lock:
             return self._cheap.popleft() if self._cheap else None
+
+    def take_alike(self, batch: Batch, most: int) -> list[Job]:
+        """Removes and returns the next cheap jobs, up to `most`, that belong to a batch."""
+        with self._lock:
+            taken: list[Job] = []
+            while self._cheap and self._cheap[0].batch == batch and len(taken) < most:
+                taken.append(self._cheap.popleft())
+            return taken
 
     def interrupts(self) -> bool:
         """Tells whether a cheap job waits."""
@@ -175,6 +206,8 @@ class GroupWriter:
         self._missed = False
         """Whether another process committed since the last look, which nobody here has been told of."""
         self._groups = 0
+        self._together_from = 0
+        """The number of the group from which on operations of a batch run together."""
         self._next_look = 0.0
         self.taken: list[Job] = []
         """The jobs of the current transaction, whose callers wait."""
@@ -216,11 +249,15 @@ class GroupWriter:
             job = self._jobs.take()
             while job is not None:
                 group.append(job)
-                gives_way = job.dear and job.interrupted < _INTERRUPTIONS
-                self._attempt(raw, job, gives_way=gives_way, first=len(group) == 1)
-                if job.error is not None and not raw.in_transaction:
-                    return group, False
-                if job.dear or len(group) == _MEMBERS or time.monotonic() > until:
+                if job.batch and (alike := self._jobs.take_alike(job.batch, _MEMBERS - len(group))):
+                    group += alike
+                    self._attempt_together(raw, job.batch, [job, *alike])
+                else:
+                    gives_way = job.dear and job.interrupted < _INTERRUPTIONS
+                    self._attempt(raw, job, gives_way=gives_way, first=len(group) == 1)
+                    if job.error is not None and not raw.in_transaction:
+                        return group, False
+                if job.dear or len(group) >= _MEMBERS or time.monotonic() > until:
                     break
                 job = self._jobs.take_beside()
             changed = raw.total_changes != before and any(job.error is None for job in group)
@@ -458,7 +495,7 @@ class GroupWriter:
         if not first:
             raw.execute("SAVEPOINT operation")
         try:
-            job.result = run(raw, job.operation, self._jobs.interrupts if gives_way else None)
+            job.result = run(raw, job.metered, self._jobs.interrupts if gives_way else None)
         except _GivesWay:
             raise
         except BaseException as error:
@@ -469,6 +506,32 @@ class GroupWriter:
             raw.execute("ROLLBACK" if first else "ROLLBACK TO operation")
         if not first:
             raw.execute("RELEASE operation")
+
+    def _attempt_together(self, raw: driver.Raw, batch: Batch, jobs: list[Job]) -> None:
+        """Runs jobs of a batch together, and then by itself each that was left over.
+
+        Raises:
+            _Lost: something failed that has undone the whole transaction.
+        """
+        while jobs:
+            outcomes: list[Outcome] = []
+            if len(jobs) > 1 and self._groups >= self._together_from:
+                try:
+                    with _shared([job.meter for job in jobs if job.meter is not None]):
+                        outcomes = run(raw, partial(batch.together, [job.operation for job in jobs]))
+                except BaseException as error:
+                    if not isinstance(error, (*driver.errors(), Spoilt)):
+                        logger.exception("operations failed together, and run one by one")
+                    driver.roll_back(raw)
+                    raise _Lost from error
+                if not outcomes:
+                    self._together_from = self._groups + _APART
+            for job, outcome in zip(jobs, outcomes, strict=False):
+                job.result = outcome.result
+                job.error = outcome.error and self._translated(outcome.error, "write")
+            alone, jobs = jobs[len(outcomes) :][:1], jobs[len(outcomes) + 1 :]
+            for job in alone:
+                self._attempt(raw, job, first=False)
 
     def _one_by_one(self, raw: driver.Raw, group: list[Job], lost: _Lost) -> list[Job]:
         """Runs the jobs of a lost transaction again, each in its own transaction, without the culprit."""
@@ -493,6 +556,20 @@ class GroupWriter:
                 job.error = self._translated(error, "write")
         self._committed()
         return group
+
+
+@contextlib.contextmanager
+def _shared(meters: list[Meter]) -> Iterator[None]:
+    """Counts the time of this thread inside the `with` block for several calls, in equal parts."""
+    for meter in meters:
+        meter.working += 1
+    begun = time.thread_time()
+    try:
+        yield
+    finally:
+        for meter in meters:
+            meter.seconds += (time.thread_time() - begun) / len(meters)
+            meter.working -= 1
 
 
 class _GivesWay(Exception):
@@ -563,3 +640,26 @@ def fail(jobs: list[Job], error: BaseException) -> list[Job]:
             own.__cause__ = error.__cause__
         job.result, job.error = None, own
     return jobs
+
+
+def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
+    """Returns the operation, which now adds its time in the thread to the meter.
+
+    A run that others interrupted no longer counts once it begins anew. Otherwise a cheap call would look expensive, and
+    would be interrupted the next time, too.
+    """
+    undone = 0.0
+
+    def counted() -> Generator[Statement, Rows, T]:
+        nonlocal undone
+        meter.seconds -= undone
+        meter.working += 1
+        begun = time.thread_time()
+        try:
+            return (yield from operation())
+        finally:
+            undone = time.thread_time() - begun
+            meter.seconds += undone
+            meter.working -= 1
+
+    return counted

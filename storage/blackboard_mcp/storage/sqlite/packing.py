@@ -4,16 +4,19 @@ Python's driver gives up the interpreter's lock for each row and asks for it bac
 while other threads are busy: 100 rows that cost 1 ms of CPU took up to 90 ms. So statements that often have many
 rows of numbers and short texts run as one that returns them all as one text, in JSON. Each has a limit or a
 list of what it is asked for, since nobody else has the interpreter while the text is parsed.
+
+In the same way one statement is run for many values at once.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
-from ..operation import Rows
-from ..operations.ledger.rows import parsed, sql
+from ..operation import Many, Rows
+from ..operations.ledger.rows import dumps, parsed, sql
 
 PACKED: Final = (
     "events_after",
@@ -27,6 +30,11 @@ PACKED: Final = (
     "unseen",
 )
 """Names of the statements."""
+_PLACE: Final = re.compile(r"\?(\d+)")
+_VALUES: Final = re.compile(r"(?<=VALUES )(\(.*?\))(?=\s+ON CONFLICT|\s*$)", re.DOTALL)
+_LAST: Final = re.compile(r" LIMIT \+?\?(\d+)\s*$")
+_AT_ONCE: Final = 32
+"""The most rows that one statement inserts; a power of two."""
 
 
 @cache
@@ -43,8 +51,13 @@ def packed(text: str, columns: int) -> str:
     return f"WITH r({names}) AS ({whole}) SELECT json_group_array(json_array({names})) FROM r"  # noqa: S608
 
 
-def fetched(execute: Callable[[str, Sequence[Any]], Any], text: str, parameters: Sequence[Any]) -> Rows:
-    """Runs a statement, and returns its rows."""
+Execute = Callable[[str, Sequence[Any]], Any]
+
+
+def fetched(execute: Execute, text: str, parameters: Sequence[Any]) -> Rows:
+    """Runs a statement, and returns its rows; with `Many` values a list of the rows of each run."""
+    if type(parameters) is Many:
+        return _each(execute, text, parameters)
     whole = _texts().get(text)
     if whole:
         ((found,),) = execute(whole, parameters)
@@ -54,3 +67,75 @@ def fetched(execute: Callable[[str, Sequence[Any]], Any], text: str, parameters:
         _texts()[text] = packed(text, len(cursor.description))
     rows: Rows = cursor.fetchall()
     return rows
+
+
+def _each(execute: Execute, text: str, many: Many) -> list[Any]:
+    """Runs a statement for each of many values, and returns the rows of each run."""
+    if text.startswith("INSERT"):
+        _insert(execute, text, many)
+        return []
+    if len(many) == 1 or not (columns := _columns().get(text)):
+        rows = []
+        for values in many:
+            cursor = execute(text, values)
+            rows.append(cursor.fetchall())
+            _columns()[text] = len(cursor.description)
+        return rows
+    first = many[0]
+    same = tuple(place for place, value in enumerate(first, 1) if all(v[place - 1] == value for v in many))
+    whole, limit = _for_each(text, columns, same)
+    given = [*first, dumps(many)]
+    if limit:
+        given[limit - 1] = max(values[limit - 1] for values in many)
+    ((found,),) = execute(whole, given)
+    rows = [list(map(tuple, one)) for _, one in sorted(parsed(found))]
+    return [r[: v[limit - 1]] for r, v in zip(rows, many, strict=True)] if limit else rows
+
+
+def _insert(execute: Execute, text: str, many: Many) -> None:
+    """Inserts many rows by few statements: few rows at a time, since each number of rows is a statement of its own."""
+    at, size = 0, _AT_ONCE
+    while at < len(many):
+        while size > len(many) - at:
+            size //= 2
+        execute(_of_rows(text, size), [value for values in many[at : at + size] for value in values])
+        at += size
+
+
+@lru_cache(128)
+def _of_rows(text: str, rows: int) -> str:
+    """Returns an INSERT of so many rows for one of a single row."""
+    width = len(set(_PLACE.findall(text)))
+
+    def row(place: int) -> str:
+        return _PLACE.sub(lambda found: f"?{int(found[1]) + place * width}", values)
+
+    before, values, after = _VALUES.split(text, 1)
+    return f"{before}{', '.join(map(row, range(rows)))}{after}"
+
+
+@cache
+def _columns() -> dict[str, int]:
+    """Returns the numbers of columns of SELECT statements that ran for many values, by text."""
+    return {}
+
+
+@lru_cache(64)
+def _for_each(text: str, columns: int, same: tuple[int, ...]) -> tuple[str, int]:
+    """Returns a statement that runs a SELECT for each value of a JSON list, and the place of its limit, or 0.
+
+    It returns a JSON list of pairs of a number and a list of rows. The JSON list of values is its last value; those at
+    the places `same` are the same for all. A limit is the highest one of all.
+    """
+    limit = int(found[1]) if (found := _LAST.search(text)) else 0
+    names = ", ".join(f"c{number}" for number in range(columns))
+    places = {int(place) for place in _PLACE.findall(text)}
+
+    def value(found: re.Match[str]) -> str:
+        place = int(found[1])
+        return found[0] if place in same or place == limit else f"(each.value ->> {place - 1})"
+
+    return (
+        f"SELECT json_group_array(json_array(each.key, (WITH r({names}) AS ({_PLACE.sub(value, text)}) "  # noqa: S608
+        f"SELECT json_group_array(json_array({names})) FROM r))) FROM json_each(?{max(places) + 1}) each"
+    ), limit

@@ -47,17 +47,22 @@ _BY_NUMBERS = 3
 """The most remarks of one call on findings that differ only in their numbers."""
 
 
+def may_repeat(draft: Draft) -> bool:
+    """Tells whether the draft is one of those that are compared with the agent's own items."""
+    return (
+        draft.text is not None
+        and draft.type not in _AGAIN
+        and draft.key is None
+        and draft.status is None
+        and draft.expected_version is None
+        and draft.ttl_seconds is None
+    )
+
+
 def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[ItemRow | None]:
     """Returns the agent's own unchanged item that the draft repeats, or `None`."""
     kind = draft.type or ItemType.FACT
-    if (
-        draft.text is None
-        or kind in _AGAIN
-        or draft.key is not None
-        or draft.status is not None
-        or draft.expected_version is not None
-        or draft.ttl_seconds is not None
-    ):
+    if draft.text is None or not may_repeat(draft):
         return None
     bears = yield from mark_of(ledger.agent, draft, ledger.side)
     finding = draft.public and _is_finding(kind, draft.text)
@@ -107,11 +112,13 @@ def remarks(
             found.append(Remark(place, RemarkKind.SAME, (item,), fields=same[place]))
         if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
             continue
-        found += yield from _claimed(ledger, place, item)
-        found += yield from _asking(ledger, place, item)
+        if item.edges:
+            found += yield from _claimed(ledger, place, item)
+        if item.edges or item.type is ItemType.QUESTION:
+            found += yield from _asking(ledger, place, item)
         if item.agreement is not None:
             found += yield from _unable(ledger, place, item, item.agreement.waiting)
-        else:
+        elif item.type is ItemType.DECISION:
             problems = yield from agreements.open_problems(ledger, ledger.fresh[item.number])
             if problems:
                 about = yield from _shown(ledger, [row.number for row in problems])

@@ -85,6 +85,20 @@ def fill() -> Steps[None]:
         place = (rows[-1][0], rows[-1][1])
 
 
+def may_endorse(draft: Draft) -> bool:
+    """Tells whether the draft is one of those that are compared with others' findings."""
+    return (
+        draft.text is not None
+        and _comparable(draft.type or ItemType.FACT, draft.text)
+        and draft.key is None
+        and draft.status is None
+        and draft.expected_version is None
+        and draft.ttl_seconds is None
+        and draft.agree is None
+        and draft.public
+    )
+
+
 def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) -> Steps[ItemRow | None]:
     """Returns the oldest active finding of another agent that says everything that the draft says, or `None`.
 
@@ -92,17 +106,7 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
     wish for agreement. Its edges must be of a shared kind and already belong to the other finding.
     """
     kind = draft.type or ItemType.FACT
-    if (
-        draft.text is None
-        or not _comparable(kind, draft.text)
-        or draft.key is not None
-        or draft.status is not None
-        or draft.expected_version is not None
-        or draft.ttl_seconds is not None
-        or draft.agree is not None
-        or not draft.public
-        or any(k not in SHARED_EDGES for k, _ in edges)
-    ):
+    if draft.text is None or not may_endorse(draft) or any(k not in SHARED_EDGES for k, _ in edges):
         return None
     listed = yield sql("same_findings"), (ledger.no, fingerprint(draft.text), str(kind), ledger.agent)
     if not listed:

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.findings import FINDINGS
 from blackboard_mcp.protocols.items import (
     FINISHED,
     IMPORTANCE,
@@ -253,15 +254,19 @@ def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Ite
 def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
     """Applies one draft, and returns the number of the item that it created, changed, endorsed or repeated."""
     placed = written.placed
-    said = ((kind, target if target >= 0 else earlier(placed, target)) for kind, target in draft.edges)
-    edges = tuple(dict.fromkeys(said))
-    wanted = {target for _, target in edges}
-    targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
-    check_letters(draft.letters, {number: one.type for number, one in targets.items()})
-    for kind, target in edges:
-        if kind is EdgeKind.SUPERSEDES:
-            yield from panels.check_replacing(ledger, targets[target])
-    joins = yield from conversations.find(ledger, draft, placed)
+    edges: tuple[tuple[EdgeKind, int], ...] = ()
+    targets: dict[int, ItemRow] = {}
+    # Most drafts do little of what a draft can do, and each question not asked makes every post cheaper.
+    if draft.edges:
+        said = ((kind, target if target >= 0 else earlier(placed, target)) for kind, target in draft.edges)
+        edges = tuple(dict.fromkeys(said))
+        wanted = {target for _, target in edges}
+        targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
+        check_letters(draft.letters, {number: one.type for number, one in targets.items()})
+        for kind, target in edges:
+            if kind is EdgeKind.SUPERSEDES:
+                yield from panels.check_replacing(ledger, targets[target])
+    joins = None if draft.thread is None else (yield from conversations.find(ledger, draft, placed))
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
         row = found[draft.target]
@@ -270,8 +275,10 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         draft = yield from panels.placed(ledger, draft, row)
         draft = yield from read_rules.kept(ledger, draft, row)
         return (yield from _write(ledger, row, draft, edges, targets))
-    draft = yield from panels.placed(ledger, draft, None)
-    draft = yield from read_rules.kept(ledger, draft, None)
+    if draft.tags:
+        draft = yield from panels.placed(ledger, draft, None)
+    if ledger.board.read_rules:
+        draft = yield from read_rules.kept(ledger, draft, None)
     if draft.key is not None:
         yield from reservations.check_key(ledger, draft.key)
         existing = yield from _entry(ledger, draft.key, draft)
@@ -286,13 +293,13 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         if draft.add is not None:
             raise additions.nothing_there(draft.key)
     noting.new(ledger, draft, edges, targets)
-    own = yield from duplicates.find(ledger, draft, edges)
+    own = (yield from duplicates.find(ledger, draft, edges)) if duplicates.may_repeat(draft) else None
     if own is not None:
         written.same[len(placed)] = yield from duplicates.repeat(ledger, own, draft)
         if draft.agree is not None:
             yield from agreements.ask(ledger, own, draft.agree)
         return own.number
-    same = yield from endorsing.find(ledger, draft, edges)
+    same = (yield from endorsing.find(ledger, draft, edges)) if endorsing.may_endorse(draft) else None
     if same is not None:
         yield from endorsing.endorse(ledger, same, draft)
         written.endorsed.append(len(placed))
@@ -347,12 +354,14 @@ def _create(
     kind = draft.type or ItemType.FACT
     if draft.text is None:
         raise InvalidInput("A new item needs text. Nothing was changed.")
-    yield from request_rows.keep_off(ledger, draft, None)
-    pressure.keep_key(ledger, draft, kind)
-    yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
+    if draft.key is not None:
+        yield from request_rows.keep_off(ledger, draft, None)
+        pressure.keep_key(ledger, draft, kind)
+    if ledger.board.pressure:
+        yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
-    bears = yield from mark_of(ledger.agent, draft, ledger.side)
+    bears = "" if draft.public else (yield from mark_of(ledger.agent, draft, ledger.side))
     known = {t for t in targets if visible_with(targets[t].owner, bears)}
     conversing = [targets[t] for k, t in edges if k in TALKING and t in known]
     if joins is not None:
@@ -370,8 +379,8 @@ def _create(
         author=ledger.agent,
         owner=bears,
         text=draft.text,
-        tags=dumps(list(draft.tags or ())),
-        metadata=dumps(draft.metadata or {}),
+        tags=dumps(list(draft.tags)) if draft.tags else "[]",
+        metadata=dumps(draft.metadata) if draft.metadata else "{}",
         tokens=draft.tokens,
         sha256=draft.sha256,
         thread=conversing[0].thread if conversing else number,
@@ -384,25 +393,31 @@ def _create(
     )
     if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):
         ledger.holding.add(number)
-    told = panel_of(draft.tags or ()) == EPISODIC  # the events that it tells of have reached those concerned
+    # The events that an episode tells of have reached those concerned.
+    told = draft.tags is not None and panel_of(draft.tags) == EPISODIC
     concerns = [] if told else [targets[t].author for _, t in edges] + questions.mentioned(draft.text)
-    concerns += yield from watchers_of(ledger, row)
+    if ledger.watched:
+        concerns += yield from watchers_of(ledger, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
     if any(t not in known for _, t in edges):
         data = {}  # the event must not name items that some of its readers may not see
-    asks = yield from questions.whom(ledger, row, edges, targets)
+    asks = (yield from questions.whom(ledger, row, edges, targets)) if kind is ItemType.QUESTION else []
     if asks:
         pressure.weigh_question(ledger)
         data["asks"] = asks
     to = {"to": ledger.addressed or EPISODIC} if ledger.addressed or told else {}
     yield from ledger.add(row, data={**_short(data), **to}, concerns=concerns)
-    yield from questions.ask(ledger, row, asks)
-    yield from endorsing.remember(ledger, row)
-    yield from claims.sign(ledger, row, undecided=draft.undecided)
-    replaced = yield from linking.connect(ledger, row, edges, targets)
+    if asks:
+        yield from questions.ask(ledger, row, asks)
+    if kind in FINDINGS:
+        yield from endorsing.remember(ledger, row)
+    if draft.undecided:
+        yield from claims.sign(ledger, row, undecided=True)
+    replaced = (yield from linking.connect(ledger, row, edges, targets)) if edges else []
     if draft.status is not None and draft.status is not Status.ACTIVE:
         yield from statuses.set_status(ledger, row, draft.status)
-    yield from linking.supersede(ledger, replaced)
+    if replaced:
+        yield from linking.supersede(ledger, replaced)
     if draft.agree is not None:
         yield from agreements.ask(ledger, row, draft.agree)
     return number

@@ -114,7 +114,7 @@ class Ledger:
     trusted: Trust | None = None
     """The trust in what the agent posts, if it is known. Whoever changes `agent` changes this and `owner`, too."""
     shown: Look | None = None
-    """The place in the log up to which the database knows that the agent was shown it, if it knows any."""
+    """The place in the log up to which the database knows that the agent was shown it, if any; without its `told`."""
     owner: str = ""
     """The agent's owner, if it has one."""
     others: bool = False
@@ -206,7 +206,7 @@ class Ledger:
             item is not None and item.type == ItemType.CONSTRAINT and item.public
         ):
             self.ruled = True
-        if item is not None and not item.public:
+        if named and item is not None and not item.public:
             named = yield from audience(self.board.id, item.owner, named)
         yield (
             sql("event_add"),
@@ -261,7 +261,8 @@ class Ledger:
         *columns, _, _ = columns_of(item)  # the last two say who wrote it, and when
         yield sql("item_add"), (*columns, item.author, item.created_at)
         known = self.trusted if item.author == self.agent else None
-        yield from trust.posted(self.no, item.number, item.author, known)
+        if known is not Trust.NORMAL:
+            yield from trust.posted(self.no, item.number, item.author, known)
         self.fresh[item.number] = item
         self.grown += 1
         yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
@@ -406,7 +407,7 @@ def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
 def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
     """Returns a ledger for the board, or `None` if it does not exist. Errors are those of `open_ledger`."""
     opened = yield sql("board_opened"), (board, agent)
-    for *columns, let_in, watched, reserved, trusted, owner, cursor, above, told in opened:
+    for *columns, let_in, watched, reserved, trusted, owner, cursor, above in opened:
         row = BoardRow.of(columns)
         if not let_in:
             yield from lookalikes.admit(row.no, board, agent)
@@ -414,7 +415,7 @@ def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
         ledger.watched, ledger.reserved, ledger.owner = bool(watched), bool(reserved), owner or ""
         ledger.trusted = Trust(trusted) if trusted else Trust.NORMAL
         if cursor is not None:
-            ledger.shown = Look(cursor, parsed(above), parsed(told))
+            ledger.shown = Look(cursor, parsed(above))
         return ledger
     return None
 

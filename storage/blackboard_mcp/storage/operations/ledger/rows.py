@@ -382,7 +382,7 @@ class ItemRow:
     @property
     def public(self) -> bool:
         """Whether everybody may see the item."""
-        return self.visibility is Visibility.BOARD
+        return not self.owner
 
     @property
     def forgotten(self) -> bool:

@@ -20,7 +20,7 @@ SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created
        EXISTS (SELECT 1 FROM watch w WHERE w.board = no),
        EXISTS (SELECT 1 FROM reservation r WHERE r.board = no),
        (SELECT trust FROM agent_trust WHERE agent = ?2), (SELECT owner FROM principal WHERE agent = ?2),
-       s.cursor, s.above, s.told
+       s.cursor, s.above
 FROM board LEFT JOIN shown s ON s.board = no AND s.agent = ?2 WHERE id = ?1;
 
 -- name: board_kinds

@@ -1,0 +1,254 @@
+"""Posts that wait at the same time, made in one go.
+
+Nearly all posts ask and write the same. What each asks first is asked for all of them at once. Then one after another
+runs, without the database: what it writes is held until all have run. At last each asks what its answer tells. So 32
+posts take some twenty statements, not 200.
+
+Each comes out as if it had run by itself after those before it, except that remarks may name what was posted together
+with it. A post that does anything else, such as one with a key, ends the batch before itself, and runs by itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Generator, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final
+
+from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.items import Draft
+
+from ...operation import Batch, Many, Operation, Outcome, Rows, Spoilt, Statement
+from ..ledger.rows import ITEM_COLUMNS, BoardRow, Steps, dumps, sql
+
+_HELD: Final = ("item_add", "event_add", "concern_add", "finding_add", "agent_seen")
+"""Statements that wait until all posts have run, in the order in which they then run."""
+_ASKED: Final = (
+    "said_before",
+    "same_findings",
+    "stored_here",
+    "idempotency_get",
+    "watchers_of_topics",
+    "viewers",
+)
+"""Statements that a post runs before it writes; a post of the batch may change what they answer."""
+_LAST: Final = ("findings_alike", "owing", "unseen")
+"""Statements that posts run after they have written, for all of them at once."""
+_MOST_BYTES: Final = 4 << 20
+"""The most bytes of a batch: who is so far below a limit does not exceed it."""
+_ROW_BYTES: Final = 1_000
+"""The bytes that an item counts besides its text, tags and metadata."""
+_TEXTS: Final = tuple(ITEM_COLUMNS.index(name) for name in ("text", "tags", "metadata"))
+_HASH: Final = ITEM_COLUMNS.index("sha256")
+_PRINT: Final = 33
+"""The characters of a fingerprint that are stored."""
+_COLUMNS: Final = [one.name for one in fields(BoardRow)]
+_SEQ, _NUMBER, _FIRST, _END = map(_COLUMNS.index, ("seq", "last_number", "working_items", "pressure"))
+"""The columns of a board that its posts change: its sequence, its last number, and others from here to before there."""
+
+
+def batch_of(
+    board: str,
+    agent: str,
+    drafts: Sequence[Draft],
+    *,
+    config: BoardConfig,
+    once: Once | None = None,
+    look: int = 0,
+    ruling: bool = False,
+) -> Batch | None:
+    """Returns the batch to which a post belongs by the arguments of `post`; `None` if it has to run by itself."""
+    plain = all(
+        draft.text is not None
+        and (draft.key, draft.target, draft.thread, draft.status, draft.agree) == (None,) * 5
+        and not (draft.edges or draft.undecided)
+        for draft in drafts
+    )
+    return Batch(together, board) if plain and not ruling else None
+
+
+def together(posts: Sequence[Operation[Any]]) -> Steps[list[Outcome]]:
+    """Runs posts to one board; returns the outcomes of the first of them, up to one that has to run by itself.
+
+    Raises:
+        Spoilt: one failed so late that nothing of the transaction may stay.
+    """
+    batch = _Batch([_Post(operation()) for operation in posts])
+    try:
+        yield from batch.open()
+        ran = []
+        for post in batch.posts:
+            if not (yield from batch.run(post)):
+                break
+            ran.append(post)
+        yield from batch.write()
+        yield from batch.finish([post for post in ran if not post.over])
+        return [Outcome(post.result, post.error) for post in ran]
+    finally:
+        for post in batch.posts:
+            post.steps.close()
+
+
+class _Post:
+    """A post under way, and the statement that it waits for."""
+
+    __slots__ = ("error", "opened", "over", "result", "statement", "steps")
+
+    def __init__(self, steps: Generator[Statement, Rows, Any]) -> None:
+        self.steps = steps
+        self.opened: Rows = []
+        """What the post is answered to its first question on the board."""
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.over = False
+        self.statement: Statement = ("", ())
+        self.send(None)
+
+    def send(self, rows: Rows | None) -> None:
+        """Goes on to the next statement with the rows of this one, or begins with `None`."""
+        try:
+            self.statement = self.steps.send(rows)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            self.over, self.result = True, stop.value
+        except Exception as error:
+            self.over, self.error = True, error
+
+    def awaits(self, text: str) -> bool:
+        """Tells whether it waits for the rows of this statement."""
+        return not self.over and self.statement[0] == text
+
+
+class _Batch:
+    """Posts that run together, and what they are about to write."""
+
+    def __init__(self, posts: list[_Post]) -> None:
+        self.posts = posts
+        self._held: dict[str, list[Sequence[Any]]] = {}
+        """The values of the statements that wait, by their names."""
+        self._counts: list[Any] = []
+        """The values of the statement that writes the counts of the board; empty until a post has run."""
+        self._said: set[str] = set()
+        """The hashes and fingerprints of what the posts write, and the idempotency keys that they use."""
+        self._bytes = 0
+        """The bytes that the posts add to what is stored for good."""
+        self._limits: list[int] | None = None
+        """The limits of stored bytes that were compared with what there is."""
+        self._is_roomy = False
+        """Whether all that is stored is so far below them that the batch does not exceed them."""
+
+    def open(self) -> Steps[None]:
+        """Asks what all posts ask first."""
+        for name in ("member_role", "board_opened"):
+            asking = [post for post in self.posts if post.awaits(sql(name))]
+            found: Any = (yield sql(name), Many(post.statement[1] for post in asking)) if asking else []
+            for post, rows in zip(asking, found, strict=True):
+                if name == "member_role":
+                    post.send(rows)
+                else:
+                    post.opened = rows
+
+    def run(self, post: _Post) -> Steps[bool]:
+        """Runs a post until it has written all; returns false and forgets it if it does what no batch can do."""
+        if post.over:
+            return True
+        if not post.opened:
+            return False
+        names = _names()
+        held: list[tuple[str, Sequence[Any]]] = []
+        counts: Sequence[Any] = ()
+        post.send([self._counted(post.opened[0])])
+        while not post.over and not counts:
+            text, values = post.statement
+            name = names.get(text)
+            rows: Rows | None = []
+            if name == "board_counters":
+                counts = values
+            elif name in _HELD:
+                held.append((name, values))
+                self._note(name, values)
+            elif name is not None:
+                rows = yield from self._answer(name, values)
+            if name is None or rows is None:
+                return False
+            post.send(rows)
+        if post.error is None:
+            for name, values in held:
+                self._held.setdefault(name, []).append(values)
+            if counts:
+                before = self._counts[3:] or [0] * len(counts)
+                self._counts = [*counts[:3], *map(operator.add, before, counts[3:])]
+        return True
+
+    def _counted(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the row of the board with the counts as the posts before leave them."""
+        if not self._counts:
+            return row
+        now = list(row)
+        _, now[_SEQ], now[_NUMBER], *more = self._counts
+        now[_FIRST:_END] = map(operator.add, row[_FIRST:_END], more)
+        return tuple(now)
+
+    def _note(self, name: str, values: Sequence[Any]) -> None:
+        """Notes what a post is about to write, as far as it changes what others are answered."""
+        if name == "item_add":
+            self._said.add(values[_HASH])
+            self._bytes += _ROW_BYTES + sum(len(values[place].encode()) for place in _TEXTS)
+        elif name == "finding_add":
+            self._said.add(values[1][:_PRINT])
+
+    def _answer(self, name: str, values: Sequence[Any]) -> Steps[Rows | None]:
+        """Returns the rows of a statement; `None` if what the posts write may change them."""
+        if name == "stored_here":
+            return [] if (yield from self._fits(values[0], list(values[2:]))) else None
+        if name == "said_before" and not self._said.isdisjoint((values[1], values[5][:_PRINT])):
+            return None
+        if name == "same_findings" and values[1][:_PRINT] in self._said:
+            return None
+        if name == "idempotency_get":
+            if (key := dumps(values[1:3])) in self._said:
+                return None
+            self._said.add(key)
+        rows: Rows = yield sql(name), values
+        return rows
+
+    def _fits(self, no: int, limits: list[int]) -> Steps[bool]:
+        """Tells whether the batch surely leaves the board and all owners below their limits of bytes (0 is none)."""
+        if self._limits is None:
+            self._limits = limits
+            if (most := min(limit for limit in limits if limit) - _MOST_BYTES) > 0:
+                # What all together have stored is more than what one owner has.
+                self._is_roomy = not (yield sql("stored_here"), (no, "", 0, most))
+        return self._is_roomy and limits == self._limits and self._bytes <= _MOST_BYTES
+
+    def write(self) -> Steps[None]:
+        """Writes what is held."""
+        for name in _HELD:
+            if rows := self._held.get(name):
+                yield sql(name), Many(rows)
+        if self._counts:
+            yield sql("board_counters"), self._counts
+
+    def finish(self, posts: Sequence[_Post]) -> Steps[None]:
+        """Brings posts that have written all to their ends, side by side."""
+        last = {sql(name) for name in _LAST}
+        while posts:
+            alike: dict[str, list[_Post]] = {}
+            for post in posts:
+                alike.setdefault(post.statement[0], []).append(post)
+            for text, some in alike.items():
+                found: Any = []
+                if text in last:
+                    found = yield text, Many(post.statement[1] for post in some)
+                for place, post in enumerate(some):
+                    post.send(found[place] if found else (yield post.statement))
+                    if post.error is not None:
+                        raise Spoilt from post.error
+            posts = [post for post in posts if not post.over]
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Returns the names of the statements that a post of a batch may run before it has written all, by their texts."""
+    return {sql(name): name for name in (*_HELD, *_ASKED, "board_counters")}

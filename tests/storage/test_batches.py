@@ -1,0 +1,309 @@
+"""Posts that run together come out as if each had run by itself after the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.access import Action, Role
+from blackboard_mcp.protocols.answers import Once, Posted
+from blackboard_mcp.protocols.board import BoardChange, Lifecycle
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict
+from blackboard_mcp.protocols.grants import under
+from blackboard_mcp.protocols.items import Draft
+from blackboard_mcp.protocols.topics import parse_topic
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations.items import batch as batches
+from blackboard_mcp.storage.operations.items import posting
+from blackboard_mcp.storage.sqlite import group
+from blackboard_mcp.storage.sqlite.group import GroupWriter
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
+from blackboard_mcp.storage.testing.kit.members import grant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+AGENTS = ("alice", "bob", "carol", "dave")
+TEXTS = (
+    "the build is broken",
+    "The build is broken.",
+    "the build took 31 s",
+    "the build took 47 s",
+    "@bob which build?",
+    "bob: have you seen it?",
+    "a plan with no end",
+    "nul \x00 and \ud7ff and \U0001f600",
+)
+Call = tuple[str, tuple[Draft, ...], Once | None, int]
+Outcome = Posted | str
+
+
+def _unexpected(*given: Any) -> Any:
+    raise AssertionError("posts that failed together ran once more")
+
+
+@asynccontextmanager
+async def opened(*, again: bool = False) -> AsyncIterator[Table]:
+    """A board on which each agent has posted, so that nothing is new to any.
+
+    Unless `again` allows it, no group of posts is undone and made once more, which would hide a mistake.
+    """
+    store = await open_memory_store(clock=HandClock())
+    with pytest.MonkeyPatch.context() as patch:
+        if not again:
+            patch.setattr(GroupWriter, "_one_by_one", _unexpected)
+        try:
+            at = Table(store)
+            for agent in AGENTS:
+                await at.post(agent, f"{agent} is here", "LOG")
+            yield at
+        finally:
+            await store.close()
+
+
+def held(store: SqlBoardStore) -> tuple[asyncio.Future[None], threading.Event]:
+    """Has the writer wait, so that calls queue up until the event is set."""
+    go = threading.Event()
+
+    def wait() -> Any:
+        go.wait(60)
+        return
+        yield  # a generator
+
+    return asyncio.ensure_future(store.engine.write(wait)), go
+
+
+async def made(at: Table, call: Call, granted: bool) -> Outcome:
+    agent, drafts, once, look = call
+    try:
+        with under(grant(agent, Action.POST) if granted else None):
+            return await at.store.post(at.board, agent, drafts, config=CONFIG, once=once, look=look)
+    except BlackboardError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def at_once(at: Table, calls: Sequence[Call], granted: bool = False) -> list[Outcome]:
+    """Makes calls that wait for the writer together."""
+    assert isinstance(at.store, SqlBoardStore)
+    waiting, go = held(at.store)
+    tasks = []
+    for call in calls:
+        tasks.append(asyncio.ensure_future(made(at, call, granted)))
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    go.set()
+    await waiting
+    return list(await asyncio.gather(*tasks))
+
+
+async def one_by_one(at: Table, calls: Sequence[Call], granted: bool) -> list[Outcome]:
+    """Makes calls one after another."""
+    return [await made(at, call, granted) for call in calls]
+
+
+async def contents(at: Table) -> dict[str, list[Any]]:
+    """All rows of all tables."""
+    assert isinstance(at.store, SqlBoardStore)
+
+    def read() -> Any:
+        tables = yield "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", ()
+        found = {}
+        for (name,) in tables:
+            found[name] = sorted((yield f"SELECT * FROM {name}", ()), key=repr)  # noqa: S608
+        return found
+
+    rows = await at.store.engine.read(read)
+    rows.pop("installation", None)  # its number is drawn
+    return rows
+
+
+Prepare = Callable[[Table], Any]
+
+
+async def compared(prepare: Prepare, calls: Sequence[Call], granted: bool = False) -> list[Outcome]:
+    """Makes the calls on two alike boards in both ways; checks that nothing differs, and returns what came out.
+
+    If they are `granted`, they are made under grants, which the roles of the board may no longer allow.
+    """
+    async with opened() as together, opened() as apart:
+        for at in (together, apart):
+            await prepare(at)
+        outcomes = await at_once(together, calls, granted)
+        expected = await one_by_one(apart, calls, granted)
+        for got, wanted in zip(outcomes, expected, strict=True):
+            assert got == wanted
+        assert await contents(together) == await contents(apart)
+        return outcomes
+
+
+async def nothing(at: Table) -> None:
+    """A board without more."""
+
+
+drafts = st.builds(
+    draft,
+    st.sampled_from(TEXTS),
+    st.sampled_from(["LOG", "FACT", "RESULT", "HYPOTHESIS", "QUESTION", "PLAN", "DECISION", "CONSTRAINT"]),
+    private=st.booleans(),
+    importance=st.sampled_from([None, 1, 9]),
+    tags=st.sampled_from([None, ["a"], ["panel:working"]]),
+    ttl=st.sampled_from([None, 60.0]),
+    metadata=st.sampled_from([None, {"a": 1}]),
+)
+odd = st.one_of(
+    st.builds(draft, st.sampled_from(TEXTS), st.just("FACT"), supports=st.sampled_from([1, 2])),
+    st.builds(draft, st.sampled_from(TEXTS), st.just("FACT"), key=st.sampled_from(["k", "l"])),
+    st.builds(draft, st.sampled_from(TEXTS), st.just("CRITIQUE"), critiques=st.sampled_from([1, 3])),
+    st.builds(lambda one: replace(one, counted_by="another"), drafts),
+)
+calls = st.tuples(
+    st.sampled_from(AGENTS),
+    st.one_of(st.tuples(drafts), st.tuples(drafts), st.tuples(drafts, drafts), st.tuples(odd)),
+    st.sampled_from([None, None, None, Once("x", "digest"), Once("x", "other"), Once("y", "digest")]),
+    st.sampled_from([0, 2, 4]),
+)
+
+
+async def watched(at: Table) -> None:
+    """A board on which somebody watches logs."""
+    await at.store.watch_topic(at.board, "carol", parse_topic("type:LOG"))
+
+
+async def small(at: Table) -> None:
+    """A board with little room."""
+    await at.store.change_board(at.board, "alice", BoardChange(settings={"board_bytes": 12_000}))
+
+
+async def closed(at: Table) -> None:
+    """A board that takes no posts."""
+    await at.store.change_board(at.board, "alice", BoardChange(lifecycle=Lifecycle.CLOSED))
+
+
+async def texts(at: Table) -> list[str]:
+    """The texts of the items, in the order of their numbers."""
+    last = len((await contents(at))["item"])
+    return [(await at.item(number)).text for number in range(len(AGENTS) + 1, last + 1)]
+
+
+@settings(max_examples=150)
+@given(st.sampled_from([nothing, nothing, watched, small, closed]), st.lists(calls, min_size=2, max_size=8))
+def test_posts_together_are_as_posts_one_by_one(prepare: Prepare, many: list[Call]) -> None:
+    asyncio.run(compared(prepare, many))
+
+
+def one(agent: str, *made: Draft) -> Call:
+    """A post without more."""
+    return agent, made, None, 0
+
+
+def test_posts_that_wait_share_their_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen posts take no more statements than two."""
+    asked: list[str] = []
+    real = group.fetched
+
+    def counted(execute: Any, text: str, parameters: Sequence[Any]) -> Any:
+        asked.append(" ".join(text.split()[:3]))
+        return real(execute, text, parameters)
+
+    async def statements(posts: int) -> list[str]:
+        async with opened() as at:
+            monkeypatch.setattr(group, "fetched", counted)
+            asked.clear()
+            await at_once(at, [one(AGENTS[n % 4], draft(f"log {n}", "LOG")) for n in range(posts)])
+            monkeypatch.setattr(group, "fetched", real)
+            return list(asked)
+
+    async def run() -> None:
+        few, many = await statements(2), await statements(16)
+        assert few == many
+        assert len(many) == 8, many
+
+    asyncio.run(run())
+
+
+def test_who_finds_the_same_as_another_in_the_batch_endorses_it() -> None:
+    async def run() -> None:
+        first, second = await compared(
+            nothing,
+            [
+                one("alice", draft("The cache is cold.", "FACT")),
+                one("bob", draft("the cache is  cold", "FACT")),
+            ],
+        )
+        assert isinstance(first, Posted)
+        assert isinstance(second, Posted)
+        assert second.endorsed == (0,)
+        assert second.items[0].number == first.items[0].number
+
+    asyncio.run(run())
+
+
+def test_a_post_that_is_refused_leaves_nothing_and_the_others_stay() -> None:
+    async def run() -> None:
+        outcomes = await compared(
+            nothing,
+            [
+                one("alice", draft("first", "LOG")),
+                one("bob", draft("half", "LOG"), draft("done", "LOG", tags=["panel:none"])),
+                one("carol", draft("last", "LOG")),
+            ],
+        )
+        assert [isinstance(outcome, Posted) for outcome in outcomes] == [True, False, True]
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_comes_near_a_limit_of_bytes_is_made_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_MOST_BYTES", 20_000)
+
+    async def limited(at: Table) -> None:
+        await at.store.change_board(at.board, "alice", BoardChange(settings={"board_bytes": 60_000}))
+
+    async def run() -> None:
+        outcomes = await compared(
+            limited, [one(AGENTS[n % 4], draft(f"{n} {'long ' * 2_000}", "LOG")) for n in range(8)]
+        )
+        assert sum(isinstance(outcome, Posted) for outcome in outcomes) == 5
+
+    asyncio.run(run())
+
+
+def test_a_post_that_fails_at_its_end_is_undone_and_the_others_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = posting.attention_after
+
+    def fails(ledger: Any, *given: Any, **named: Any) -> Any:
+        found = yield from real(ledger, *given, **named)
+        if ledger.agent == "bob":
+            raise Conflict("Too late.")
+        return found
+
+    async def run() -> None:
+        async with opened(again=True) as at:
+            monkeypatch.setattr(posting, "attention_after", fails)
+            outcomes = await at_once(at, [one(agent, draft(f"of {agent}", "LOG")) for agent in AGENTS])
+            assert [isinstance(outcome, Posted) for outcome in outcomes] == [True, False, True, True]
+            assert await texts(at) == ["of alice", "of carol", "of dave"]
+            assert (await at.standing()).working_items == len(AGENTS) + 3
+
+    asyncio.run(run())
+
+
+def test_who_may_no_longer_post_is_refused_within_a_batch() -> None:
+    async def members(at: Table) -> None:
+        await at.store.change_board(at.board, "alice", BoardChange(members={"bob": Role.OBSERVER}))
+
+    async def run() -> None:
+        outcomes = await compared(
+            members, [one(agent, draft("here", "LOG")) for agent in AGENTS], granted=True
+        )
+        assert [isinstance(outcome, Posted) for outcome in outcomes] == [True, False, True, True]
+        assert "Forbidden" in str(outcomes[1])
+
+    asyncio.run(run())
