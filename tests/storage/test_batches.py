@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
 from blackboard_mcp.protocols.access import Action, Role
 from blackboard_mcp.protocols.answers import Once, Posted
@@ -20,6 +23,8 @@ from blackboard_mcp.protocols.topics import parse_topic
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.items import batch as batches
 from blackboard_mcp.storage.operations.items import posting
+from blackboard_mcp.storage.postgres.engine import PostgresEngine
+from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.sqlite.group import GroupWriter
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -47,16 +52,29 @@ def _unexpected(*given: Any) -> Any:
     raise AssertionError("posts that failed together ran once more")
 
 
+def _grouped(real: Any) -> Any:
+    async def group(self: PostgresEngine, first: Any, *, alone: bool = False) -> None:
+        assert not alone, "posts that failed together ran once more"
+        await real(self, first, alone=alone)
+
+    return group
+
+
 @asynccontextmanager
-async def opened(*, again: bool = False) -> AsyncIterator[Table]:
-    """A board on which each agent has posted, so that nothing is new to any.
+async def opened(*, again: bool = False, folder: Path | None = None) -> AsyncIterator[Table]:
+    """A board on which each agent has posted, so that nothing is new to any; with a `folder`, in PostgreSQL.
 
     Unless `again` allows it, no group of posts is undone and made once more, which would hide a mistake.
     """
-    store = await open_memory_store(clock=HandClock())
+    clock = HandClock()
+    if folder is None:
+        store = await open_memory_store(clock=clock)
+    else:
+        store = await open_postgres_store(postgres_server.address(folder), clock=clock)
     with pytest.MonkeyPatch.context() as patch:
         if not again:
             patch.setattr(GroupWriter, "_one_by_one", _unexpected)
+            patch.setattr(PostgresEngine, "_group", _grouped(PostgresEngine._group))
         try:
             at = Table(store)
             for agent in AGENTS:
@@ -67,7 +85,7 @@ async def opened(*, again: bool = False) -> AsyncIterator[Table]:
 
 
 def held(store: SqlBoardStore) -> tuple[asyncio.Future[None], threading.Event]:
-    """Has the writer wait, so that calls queue up until the event is set."""
+    """Has SQLite's writer wait, so that calls queue up until the event is set."""
     go = threading.Event()
 
     def wait() -> Any:
@@ -90,6 +108,9 @@ async def made(at: Table, call: Call, granted: bool) -> Outcome:
 async def at_once(at: Table, calls: Sequence[Call], granted: bool = False) -> list[Outcome]:
     """Makes calls that wait for the writer together."""
     assert isinstance(at.store, SqlBoardStore)
+    if isinstance(at.store.engine, PostgresEngine):
+        # It begins with the first when all wait.
+        return list(await asyncio.gather(*(made(at, call, granted) for call in calls)))
     waiting, go = held(at.store)
     tasks = []
     for call in calls:
@@ -196,13 +217,35 @@ def test_posts_together_are_as_posts_one_by_one(prepare: Prepare, many: list[Cal
     asyncio.run(compared(prepare, many))
 
 
+async def told(at: Table) -> list[Any]:
+    """What the agents are told of the board: its state, its log as each sees it, and the items that each sees."""
+    found: list[Any] = [await at.standing()]
+    for agent in AGENTS:
+        events = await at.events(agent)
+        found += [events, [await at.item(n, agent) for n in range(1, 40) if await at.sees(agent, n)]]
+    return found
+
+
+@settings(max_examples=25)
+@given(st.lists(calls, min_size=2, max_size=8))
+def test_posts_together_in_postgresql_are_as_posts_one_by_one(many: list[Call]) -> None:
+    async def run(folder: Path) -> None:
+        async with opened(folder=folder) as together, opened() as apart:
+            assert await at_once(together, many) == await one_by_one(apart, many, False)
+            assert await told(together) == await told(apart)
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder)))
+        postgres_server.give_back(Path(folder))
+
+
 def one(agent: str, *made: Draft) -> Call:
     """A post without more."""
     return agent, made, None, 0
 
 
 def test_posts_that_wait_share_their_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen posts take no more statements than two."""
+    """Thirty-two posts take hardly more statements than four."""
     asked: list[str] = []
     real = group.fetched
 
@@ -219,9 +262,9 @@ def test_posts_that_wait_share_their_statements(monkeypatch: pytest.MonkeyPatch)
             return list(asked)
 
     async def run() -> None:
-        few, many = await statements(2), await statements(16)
-        assert few == many
-        assert len(many) == 8, many
+        few, many = await statements(4), await statements(32)
+        assert len(few) == 8, few
+        assert len(many) == 9, many  # one more, since each agent posted more than once
 
     asyncio.run(run())
 

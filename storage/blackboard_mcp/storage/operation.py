@@ -64,6 +64,26 @@ class Batch:
     key: str
 
 
+class Pauses:
+    """Counts the groups in which operations do not run together: more after each batch of which not one did."""
+
+    def __init__(self) -> None:
+        self._left = self._next = 0
+
+    def over(self) -> bool:
+        """Begins a group; tells whether operations run together in it."""
+        self._left -= self._left > 0
+        return self._left == 0
+
+    def tell(self, ran: int) -> None:
+        """Takes note of how many operations of a batch ran together."""
+        self._next = 0 if ran else min(_MOST_PAUSES, 2 * self._next + 1)
+        self._left = 0 if ran else self._next + 1
+
+
+_MOST_PAUSES = 63
+
+
 class Batched(partial[Any]):
     """An operation that may run with others of its batch: a function and its arguments."""
 

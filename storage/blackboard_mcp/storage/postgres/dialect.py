@@ -99,6 +99,22 @@ class Dialect:
                 self._done.pop(next(iter(self._done)))
         return found[0], [values[place] for place in found[1]]
 
+    def for_each(self, text: str, many: Sequence[Sequence[Any]]) -> tuple[str, list[list[Any]]]:
+        """Returns a statement that runs another one for each of many values, and its values: a list for each place.
+
+        One that reads returns pairs of the number of the values, from 1, and a row. One that inserts has one row of
+        values, and returns nothing.
+        """
+        columns = list(zip(*many, strict=True))
+        kinds = tuple(
+            next((type(one) for one in column if one is not None), type(None)) for column in columns
+        )
+        found = self._done.get((_EACH + text, kinds))
+        if found is None:
+            statement, places = self._placed(self.translated(variants().get(text, text)), kinds)
+            found = self._done[_EACH + text, kinds] = (_for_each(statement, kinds, places), places)
+        return found[0], [list(columns[place]) for place in found[1]]
+
     def translated(self, text: str) -> str:
         """Returns the statement in PostgreSQL's SQL, with SQLite's placeholders still in it."""
         literals: list[str] = []
@@ -197,6 +213,24 @@ class Dialect:
         return text, tuple(places)
 
 
+def _for_each(statement: str, kinds: Sequence[type], places: Sequence[int]) -> str:
+    """Returns the statement that runs a statement of PostgreSQL's for each row of some lists."""
+    lists = ", ".join(f"${at}::{_CASTS[kinds[place]]}[]" for at, place in enumerate(places, 1))
+    names = ", ".join(f"v{at}" for at in range(1, len(places) + 1))
+    each = _PLACED.sub(lambda found: f"one.v{found[1]}" if found[1] else found[0], statement)
+    if (inserted := _INSERTED.search(each)) is not None:
+        row = inserted[0][len("VALUES (") : -1]
+        chosen = f"SELECT {row} FROM unnest({lists}) AS one({names})"  # noqa: S608 - made of our own
+        return each[: inserted.start()] + chosen + each[inserted.end() :]
+    return (
+        f"SELECT one.place, whole_row FROM unnest({lists}) WITH ORDINALITY AS one({names}, place) "  # noqa: S608
+        f"CROSS JOIN LATERAL ({each}) whole_row"
+    )
+
+
+_EACH = "for each: "
+_PLACED = re.compile(rf"{_LITERAL.pattern}|\$(\d+)::\w+(?: precision)?")
+_INSERTED = re.compile(r"\bVALUES \(.*?\)(?=\s+ON CONFLICT|\s*$)", re.S)
 _MOST = 2_000
 """The most statements that a dialect keeps; texts that queries put together are many."""
 

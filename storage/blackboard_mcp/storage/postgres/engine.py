@@ -14,15 +14,16 @@ import os
 import time
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
-from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.protocols.metering import METER, Meter, shared
 from blackboard_mcp.storage.change_counter import Changes
-from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.operation import Batch, Batched, Operation, Outcome, Pauses, Spoilt, T
 from blackboard_mcp.storage.trouble import Trouble
 
 from ..operations.ledger.rows import sql
@@ -134,6 +135,7 @@ class PostgresEngine:
         self._jobs: deque[_Job] = deque()
         self._dear: deque[_Job] = deque()
         self._dear_is_next = False
+        self._pauses = Pauses()
         self._answered = time.monotonic()
         """When the database last took a write."""
         self._wanted = asyncio.Event()
@@ -503,6 +505,7 @@ class PostgresEngine:
             Lost: the server is away, and nothing was changed.
         """
         session, changed, results = self._writer, [False], list[tuple[_Job, Any]]()
+        apart = not self._pauses.over() or alone
         failed = list[tuple[_Job, BaseException]]()
 
         def change() -> None:
@@ -513,7 +516,9 @@ class PostgresEngine:
                 await session.open()
             await session.prepare_together()
             await session.execute(session.begin())
-            first = group[0].operation if len(group) == 1 and not alone else None
+            batch = None if apart or not self._jobs else _batch_of(group[0])
+            shares = batch is not None and batch == _batch_of(self._jobs[0])
+            first = group[0].operation if len(group) == 1 and not (alone or shares) else None
             transaction, pulse = await self._lock(session, lambda: first)
         except (Lost, asyncio.CancelledError):
             raise
@@ -531,27 +536,43 @@ class PostgresEngine:
             ends = job.dear or place + 1 >= _MEMBERS or time.monotonic() > until
             return self._jobs[0].operation if self._jobs and not ends else None
 
+        odd = -1
         while place < len(group):
             job = group[place]
             session.wrote = session.ventured = False
-            try:
-                with _metered(job.meter):
-                    outcome = await session.run(job.operation, change, None if alone else following)
-                results.append((job, outcome))
-            except (Lost, asyncio.CancelledError):
-                raise
-            except BaseException as error:
-                if session.ventured or (session.wrote and results):
+            if not apart and place != odd and len(alike := self._alike(group, place)) > 1:
+                outcomes = await self._run_together(session, alike, change)
+                self._pauses.tell(len(outcomes or ()))
+                if outcomes is None:
                     await session.roll_back()
                     return [one for one in group if not one.future.done()]
-                if results:  # what it met may be undone yet
-                    failed.append((job, error))
-                else:
-                    job.fail(translated(error, "write"))
-                if session.wrote:
-                    await session.roll_back()
-                    return group[place + 1 :]
-            place += 1
+                for one, outcome in zip(alike, outcomes, strict=False):
+                    if outcome.error is not None:
+                        failed.append((one, outcome.error))
+                    else:
+                        results.append((one, outcome.result))
+                place += len(outcomes)
+                if len(outcomes) < len(alike):
+                    odd, apart = place, not outcomes
+            else:
+                try:
+                    with _metered(job.meter):
+                        done = await session.run(job.operation, change, None if alone else following)
+                    results.append((job, done))
+                except (Lost, asyncio.CancelledError):
+                    raise
+                except BaseException as error:
+                    if session.ventured or (session.wrote and results):
+                        await session.roll_back()
+                        return [one for one in group if not one.future.done()]
+                    if results:  # what it met may be undone yet
+                        failed.append((job, error))
+                    else:
+                        job.fail(translated(error, "write"))
+                    if session.wrote:
+                        await session.roll_back()
+                        return group[place + 1 :]
+                place += 1
             ends = alone or job.dear or place >= _MEMBERS or time.monotonic() > until
             if place == len(group) and self._jobs and not ends:
                 more = self._jobs.popleft()
@@ -576,6 +597,41 @@ class PostgresEngine:
             self._pulse = pulse
             self._committed()
         return []
+
+    def _alike(self, group: list[_Job], place: int) -> list[_Job]:
+        """Returns the jobs of a group that may run together, from a place on; adds those that wait to the group."""
+        batch = _batch_of(group[place])
+        end = place + 1
+        if batch is None:
+            return [group[place]]
+        while end < len(group) and _batch_of(group[end]) == batch:
+            end += 1
+        while end == len(group) < _MEMBERS and self._jobs and _batch_of(self._jobs[0]) == batch:
+            more = self._jobs.popleft()
+            more.started = True
+            group.append(more)
+            end += 1
+        return group[place:end]
+
+    async def _run_together(
+        self, session: Session, jobs: Sequence[_Job], changed: Callable[[], None]
+    ) -> list[Outcome] | None:
+        """Runs jobs of a batch together; returns the outcomes of the first of them, or `None` if all have to be undone.
+
+        Raises:
+            Lost: the server is away.
+        """
+        batch = _batch_of(jobs[0])
+        assert batch is not None
+        try:
+            with shared([job.meter for job in jobs if job.meter is not None], time.perf_counter):
+                return await session.run(partial(batch.together, [job.operation for job in jobs]), changed)
+        except (Lost, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            if not isinstance(error, (asyncpg.PostgresError, Spoilt, TimeoutError)):
+                logger.exception("operations failed together, and run one by one")
+            return None
 
     async def _lock(
         self, session: Session, following: Callable[[], Operation[Any] | None] | None = None
@@ -819,6 +875,10 @@ class PostgresEngine:
             await self._idle.get()
         for session in (self._writer, *self._readers, *([self._news] if self._news else [])):
             await session.close()
+
+
+def _batch_of(job: _Job) -> Batch | None:
+    return job.operation.batch if isinstance(job.operation, Batched) else None
 
 
 def _ask(statement: str, values: tuple[object, ...] = ()) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import asyncpg
 from blackboard_mcp.protocols.errors import StoreBusy, StoreError, StoreFull
-from blackboard_mcp.storage.operation import Operation, Rows, T
+from blackboard_mcp.storage.operation import Many, Operation, Rows, T
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.dialect import Dialect
 
@@ -219,14 +219,18 @@ class Session:
         before = ""
         while True:
             ended = course.go()
-            if ended is None:
+            many = ended is None and type(course.values) is Many
+            if many and not pending:
+                course.rows = await self._run_each(course, changed)
+                continue
+            if ended is None and not many:
                 self._lasts.discard(before)
                 asked = self._asked(course, guesses=guesses)
                 pending.append(asked)
                 if asked.kind is not Kind.ASKED and len(pending) < _WAITING:
                     course.rows = []
                     continue
-            begun = course.length - len(pending)
+            begun = course.length - len(pending) - many
             if isinstance(ended, Exception) and not isinstance(ended, StopIteration):
                 while pending and pending[-1].kind is Kind.WAITS:
                     pending.pop()  # what failed is undone in any case
@@ -245,6 +249,9 @@ class Session:
                         raise
                     continue
                 rows = answer.rows
+                if many:
+                    course.rows = await self._run_each(course, changed)
+                    continue
             elif isinstance(ended, StopIteration):
                 if len(self._lasts) > _KNOWN:
                     self._lasts.clear()
@@ -256,6 +263,20 @@ class Session:
                 raise ended
             course.rows, before = rows, course.text
             course.forget()
+
+    async def _run_each(self, course: Course, changed: Callable[[], None] | None) -> list[Any]:
+        """Runs the statement that an operation asks now for many values; returns the rows of each, none for changes."""
+        assert self.dialect is not None
+        many = course.values
+        statement, values = self.dialect.for_each(course.text, many)
+        rows, did = await self.fetch(statement, values)
+        course.forget()
+        if did and changed is not None:
+            changed()
+        found: list[Rows] = [[] for _ in many] if reads(statement) else []
+        for place, row in rows:
+            found[place - 1].append(_told(tuple(row)))
+        return found
 
     def _asked(self, course: Course, *, guesses: bool) -> Asked:
         """Returns the statement that an operation asks now."""
@@ -281,7 +302,7 @@ class Session:
         if operation is None:
             return None
         course = Course(operation)
-        if course.go() is not None:
+        if course.go() is not None or type(course.values) is Many:
             return None
         asked = self._asked(course, guesses=False)
         return (course, asked) if reads(asked.statement) else None

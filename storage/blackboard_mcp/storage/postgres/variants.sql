@@ -35,6 +35,29 @@ WHERE e.board = ?1 AND e.target IN (SELECT value::bigint FROM json_each(?2)) AND
   AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
 ORDER BY e.target, e.source DESC;
 
+-- name: findings_alike
+-- Its words are looked up one after another: with them joined, a plan goes through all findings of the board.
+SELECT number, how FROM (
+    SELECT f.number, 'same' AS how FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+    WHERE f.board = ?1 AND f.fingerprint = substr(?2, 1, 33) AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
+      AND i.status IN ('WITHDRAWN', 'INVALIDATED')
+    ORDER BY f.number DESC LIMIT 20)
+UNION ALL
+SELECT number, how FROM (
+    SELECT DISTINCT f.number, 'close' AS how FROM json_each(?6) w
+    CROSS JOIN LATERAL (SELECT o.number FROM finding o
+                        WHERE o.board = ?1 AND o.fingerprint = substr(w.value, 1, 33) AND o.number < ?5 OFFSET 0) f
+    CROSS JOIN item i ON i.board = ?1 AND i.number = f.number
+    WHERE PUBLIC(i.owner) AND i.status IN ('WITHDRAWN', 'INVALIDATED')
+    ORDER BY f.number DESC LIMIT 20)
+UNION ALL
+SELECT number, how FROM (
+    SELECT f.number, 'numbers' AS how FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+    WHERE f.board = ?1 AND f.fingerprint = substr(?3, 1, 33) AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
+      AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
+      AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.fingerprint = substr(?2, 1, 33) AND s.number = i.number)
+    ORDER BY f.number DESC LIMIT 20);
+
 -- name: count_items
 UPDATE item SET tokens = c.value::bigint FROM json_members(?2) c
 WHERE item.board = ?1 AND item.number = split_part(c.key, '@', 1)::bigint

@@ -15,15 +15,25 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreLow
-from blackboard_mcp.protocols.metering import Meter
+from blackboard_mcp.protocols.metering import Meter, shared
 from blackboard_mcp.storage.disk_room import ROOM
-from blackboard_mcp.storage.operation import Batch, Batched, Operation, Outcome, Rows, Spoilt, Statement, T
+from blackboard_mcp.storage.operation import (
+    Batch,
+    Batched,
+    Operation,
+    Outcome,
+    Pauses,
+    Rows,
+    Spoilt,
+    Statement,
+    T,
+)
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.packing import fetched
@@ -37,8 +47,6 @@ _SPAN = 0.05
 """The seconds after which a group takes no more operations, since other processes wait for the lock."""
 _INTERRUPTIONS = 3
 """How often an expensive operation starts anew because a cheap one came."""
-_APART = 32
-"""The groups in which operations do not run together after a batch of which not even the first one could."""
 _WAL_LIMIT = 64 << 20
 """The bytes above which the log is emptied."""
 _WAL_WAIT = 100
@@ -206,8 +214,7 @@ class GroupWriter:
         self._missed = False
         """Whether another process committed since the last look, which nobody here has been told of."""
         self._groups = 0
-        self._together_from = 0
-        """The number of the group from which on operations of a batch run together."""
+        self._pauses = Pauses()
         self._next_look = 0.0
         self.taken: list[Job] = []
         """The jobs of the current transaction, whose callers wait."""
@@ -513,19 +520,21 @@ class GroupWriter:
         Raises:
             _Lost: something failed that has undone the whole transaction.
         """
+        together = self._pauses.over()
         while jobs:
             outcomes: list[Outcome] = []
-            if len(jobs) > 1 and self._groups >= self._together_from:
+            if len(jobs) > 1 and together:
                 try:
-                    with _shared([job.meter for job in jobs if job.meter is not None]):
+                    with shared([job.meter for job in jobs if job.meter is not None]):
                         outcomes = run(raw, partial(batch.together, [job.operation for job in jobs]))
                 except BaseException as error:
                     if not isinstance(error, (*driver.errors(), Spoilt)):
                         logger.exception("operations failed together, and run one by one")
                     driver.roll_back(raw)
+                    self._pauses.tell(0)
                     raise _Lost from error
-                if not outcomes:
-                    self._together_from = self._groups + _APART
+                self._pauses.tell(len(outcomes))
+                together = len(outcomes) > 0
             for job, outcome in zip(jobs, outcomes, strict=False):
                 job.result = outcome.result
                 job.error = outcome.error and self._translated(outcome.error, "write")
@@ -556,20 +565,6 @@ class GroupWriter:
                 job.error = self._translated(error, "write")
         self._committed()
         return group
-
-
-@contextlib.contextmanager
-def _shared(meters: list[Meter]) -> Iterator[None]:
-    """Counts the time of this thread inside the `with` block for several calls, in equal parts."""
-    for meter in meters:
-        meter.working += 1
-    begun = time.thread_time()
-    try:
-        yield
-    finally:
-        for meter in meters:
-            meter.seconds += (time.thread_time() - begun) / len(meters)
-            meter.working -= 1
 
 
 class _GivesWay(Exception):

@@ -11,7 +11,7 @@ with it. A post that does anything else, such as one with a key, ends the batch 
 from __future__ import annotations
 
 import operator
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final
@@ -25,16 +25,9 @@ from ..ledger.rows import ITEM_COLUMNS, BoardRow, Steps, dumps, sql
 
 _HELD: Final = ("item_add", "event_add", "concern_add", "finding_add", "agent_seen")
 """Statements that wait until all posts have run, in the order in which they then run."""
-_ASKED: Final = (
-    "said_before",
-    "same_findings",
-    "stored_here",
-    "idempotency_get",
-    "watchers_of_topics",
-    "viewers",
-)
+_ASKED: Final = ("said_before", "same_findings", "idempotency_get", "watchers_of_topics", "viewers")
 """Statements that a post runs before it writes; a post of the batch may change what they answer."""
-_LAST: Final = ("findings_alike", "owing", "unseen")
+_LAST: Final = ("findings_alike", "owing", "log_reach", "unseen")
 """Statements that posts run after they have written, for all of them at once."""
 _MOST_BYTES: Final = 4 << 20
 """The most bytes of a batch: who is so far below a limit does not exceed it."""
@@ -75,7 +68,7 @@ def together(posts: Sequence[Operation[Any]]) -> Steps[list[Outcome]]:
     Raises:
         Spoilt: one failed so late that nothing of the transaction may stay.
     """
-    batch = _Batch([_Post(operation()) for operation in posts])
+    batch = _Batch([_Post(operation) for operation in posts])
     try:
         yield from batch.open()
         ran = []
@@ -94,12 +87,15 @@ def together(posts: Sequence[Operation[Any]]) -> Steps[list[Outcome]]:
 class _Post:
     """A post under way, and the statement that it waits for."""
 
-    __slots__ = ("error", "opened", "over", "result", "statement", "steps")
+    __slots__ = ("error", "opened", "operation", "over", "result", "statement", "steps", "told")
 
-    def __init__(self, steps: Generator[Statement, Rows, Any]) -> None:
-        self.steps = steps
+    def __init__(self, operation: Operation[Any]) -> None:
+        self.operation = operation
+        self.steps = operation()
         self.opened: Rows = []
-        """What the post is answered to its first question on the board."""
+        """The row of the board as it was before the batch; empty if the post did not ask for it."""
+        self.told: list[Rows] = []
+        """What it was told so far."""
         self.result: Any = None
         self.error: Exception | None = None
         self.over = False
@@ -135,6 +131,8 @@ class _Batch:
         """The bytes that the posts add to what is stored for good."""
         self._limits: list[int] | None = None
         """The limits of stored bytes that were compared with what there is."""
+        self._foreseen: dict[tuple[Any, ...], Rows] = {}
+        """The rows of statements that were asked for all posts at once, by their texts and values."""
         self._is_roomy = False
         """Whether all that is stored is so far below them that the batch does not exceed them."""
 
@@ -144,10 +142,39 @@ class _Batch:
             asking = [post for post in self.posts if post.awaits(sql(name))]
             found: Any = (yield sql(name), Many(post.statement[1] for post in asking)) if asking else []
             for post, rows in zip(asking, found, strict=True):
+                post.told.append(rows)
                 if name == "member_role":
                     post.send(rows)
                 else:
                     post.opened = rows
+        yield from self._foresee()
+
+    def _foresee(self) -> Steps[None]:
+        """Asks for all posts at once what each asks before it writes, if the first one does.
+
+        For that they run up to there on trial: an operation has no effect but by its statements.
+        """
+        names = _names()
+        trials: list[_Post] = []
+        try:
+            for post in self.posts:
+                if not post.opened:
+                    continue
+                trials.append(trial := _Post(post.operation))
+                for rows in post.told:
+                    trial.send(rows)
+                if names.get(trials[0].statement[0]) not in _ASKED:
+                    return
+            while asking := [one for one in trials if not one.over and names.get(one.statement[0]) in _ASKED]:
+                text = asking[0].statement[0]
+                some = [one for one in asking if one.statement[0] == text]
+                found: Any = yield text, Many(one.statement[1] for one in some)
+                for one, rows in zip(some, found, strict=True):
+                    self._foreseen[text, *one.statement[1]] = rows
+                    one.send(rows)
+        finally:
+            for trial in trials:
+                trial.steps.close()
 
     def run(self, post: _Post) -> Steps[bool]:
         """Runs a post until it has written all; returns false and forgets it if it does what no batch can do."""
@@ -210,7 +237,9 @@ class _Batch:
             if (key := dumps(values[1:3])) in self._said:
                 return None
             self._said.add(key)
-        rows: Rows = yield sql(name), values
+        rows: Rows | None = self._foreseen.get((sql(name), *values))
+        if rows is None:
+            rows = yield sql(name), values
         return rows
 
     def _fits(self, no: int, limits: list[int]) -> Steps[bool]:
@@ -225,8 +254,11 @@ class _Batch:
     def write(self) -> Steps[None]:
         """Writes what is held."""
         for name in _HELD:
-            if rows := self._held.get(name):
-                yield sql(name), Many(rows)
+            rows = self._held.get(name, [])
+            # Not every database changes a row twice in one statement.
+            for some in _seen(rows) if name == "agent_seen" else [rows]:
+                if some:
+                    yield sql(name), Many(some)
         if self._counts:
             yield sql("board_counters"), self._counts
 
@@ -248,7 +280,20 @@ class _Batch:
             posts = [post for post in posts if not post.over]
 
 
+def _seen(rows: Sequence[Sequence[Any]]) -> list[list[Sequence[Any]]]:
+    """Returns what agents did as two lists of rows, in which each agent stands once: its first act, and all others."""
+    first: dict[tuple[Any, ...], Sequence[Any]] = {}
+    later: dict[tuple[Any, ...], Sequence[Any]] = {}
+    for no, name, posts, at in rows:
+        if (no, name) not in first:
+            first[no, name] = no, name, posts, at
+        else:
+            _, _, before, last = later.get((no, name), (no, name, 0, at))
+            later[no, name] = no, name, before + posts, max(last, at)
+    return [[*first.values()], [*later.values()]]
+
+
 @cache
 def _names() -> dict[str, str]:
     """Returns the names of the statements that a post of a batch may run before it has written all, by their texts."""
-    return {sql(name): name for name in (*_HELD, *_ASKED, "board_counters")}
+    return {sql(name): name for name in (*_HELD, *_ASKED, "stored_here", "board_counters")}
