@@ -72,6 +72,7 @@ async def opened(*, again: bool = False, folder: Path | None = None) -> AsyncIte
     else:
         store = await open_postgres_store(postgres_server.address(folder), clock=clock)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group, "_FEWEST", 1)
         if not again:
             patch.setattr(GroupWriter, "_one_by_one", _unexpected)
             patch.setattr(PostgresEngine, "_group", _grouped(PostgresEngine._group))

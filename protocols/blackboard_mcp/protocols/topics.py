@@ -80,9 +80,11 @@ def parse_topic(text: str) -> Topic:
     )
 
 
-def exact_topics(type_: str, thread: int, tags: Iterable[str]) -> list[str]:
-    """Returns the topics that match an item without a glob, in their written form."""
-    about = [Topic(TopicKind.TYPE, type_), Topic(TopicKind.THREAD, str(thread))]
+def exact_topics(type_: str, thread: int | None, tags: Iterable[str]) -> list[str]:
+    """Returns the topics that match an item without a glob, in their written form; its thread may be left out."""
+    about = [Topic(TopicKind.TYPE, type_)]
+    if thread is not None:
+        about.append(Topic(TopicKind.THREAD, str(thread)))
     return [str(topic) for topic in (*about, *(Topic(TopicKind.TAG, tag) for tag in tags))]
 
 

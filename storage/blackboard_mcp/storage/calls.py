@@ -115,7 +115,7 @@ def writes(
 
     async def method(self: StoreCalls, /, *args: P.args, **named: P.kwargs) -> T:
         given, more = _kept(args, named)
-        batch = None if batch_of is None else batch_of(*args, **named)
+        batch = None if batch_of is None else batch_of(*given, **more)
         return await self._write(lambda write: operation(write, *given, **more), always=always, batch=batch)
 
     return _like(operation, method)

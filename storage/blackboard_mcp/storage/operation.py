@@ -52,7 +52,7 @@ class Spoilt(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What may run together: operations that wait one after another with an equal batch.
+    """What operations belong to that may run together: those of an equal batch, if one waits right after the other.
 
     Attributes:
         together: runs operations in order as one operation; returns the outcomes of the first of them, up to one that
@@ -65,23 +65,29 @@ class Batch:
 
 
 class Pauses:
-    """Counts the groups in which operations do not run together: more after each batch of which not one did."""
+    """Counts the groups in which operations do not run together: more after each one where that did not go."""
 
     def __init__(self) -> None:
-        self._left = self._next = 0
+        self._left = 0
+        self._next = 1
 
     def over(self) -> bool:
         """Begins a group; tells whether operations run together in it."""
-        self._left -= self._left > 0
-        return self._left == 0
+        if self._left == 0:
+            return True
+        self._left -= 1
+        return False
 
-    def tell(self, ran: int) -> None:
-        """Takes note of how many operations of a batch ran together."""
-        self._next = 0 if ran else min(_MOST_PAUSES, 2 * self._next + 1)
-        self._left = 0 if ran else self._next + 1
+    def begin(self) -> None:
+        """Begins a pause, twice as long as the last one."""
+        self._left, self._next = self._next, min(_MOST_PAUSES, 2 * self._next)
+
+    def end(self) -> None:
+        """Forgets former pauses, since it went."""
+        self._next = 1
 
 
-_MOST_PAUSES = 63
+_MOST_PAUSES = 64
 
 
 class Batched(partial[Any]):

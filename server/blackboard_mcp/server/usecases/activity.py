@@ -75,7 +75,7 @@ class Activity:
                 notes.reads[number] = (1, now)
 
     def shown(self, board: str, agent: str, look: Look, before: Look | None = None) -> None:
-        """Records how much of the board the agent has been shown; `look` holds all that `before` held."""
+        """Records how much of the board the agent has been shown; `look` takes the place of `before`."""
         notes = self._notes(board)
         noted = notes.shown.get(agent)
         if noted is not None or self._take_room():

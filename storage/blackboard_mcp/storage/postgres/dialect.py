@@ -113,6 +113,8 @@ class Dialect:
         if found is None:
             statement, places = self._placed(self.translated(variants().get(text, text)), kinds)
             found = self._done[_EACH + text, kinds] = (_for_each(statement, kinds, places), places)
+            if len(self._done) > _MOST:
+                self._done.pop(next(iter(self._done)))
         return found[0], [list(columns[place]) for place in found[1]]
 
     def translated(self, text: str) -> str:

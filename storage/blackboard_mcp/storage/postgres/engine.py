@@ -220,8 +220,8 @@ class PostgresEngine:
         """Runs the operation in a transaction, all or nothing, and returns its result after the commit.
 
         Operations of one process run in the order of the calls; several may share a commit, but an error undoes only
-        its own operation. An expensive one (`Meter.dear`) has its own commit, and cheap ones may overtake it. A
-        cancelled call either never started or completes as a whole.
+        its own operation; those of a batch (see `Batched`) may share statements. An expensive one (`Meter.dear`) has
+        its own commit, and cheap ones may overtake it. A cancelled call either never started or completes as a whole.
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew, StoreClosed: nothing was changed.
@@ -537,13 +537,18 @@ class PostgresEngine:
             return self._jobs[0].operation if self._jobs and not ends else None
 
         odd = -1
+        missed = 0
         while place < len(group):
+            if place and time.monotonic() > until:
+                self._give_back(group[place:])
+                del group[place:]
+                break
             job = group[place]
             session.wrote = session.ventured = False
             if not apart and place != odd and len(alike := self._alike(group, place)) > 1:
                 outcomes = await self._run_together(session, alike, change)
-                self._pauses.tell(len(outcomes or ()))
                 if outcomes is None:
+                    self._pauses.begin()
                     await session.roll_back()
                     return [one for one in group if not one.future.done()]
                 for one, outcome in zip(alike, outcomes, strict=False):
@@ -552,8 +557,12 @@ class PostgresEngine:
                     else:
                         results.append((one, outcome.result))
                 place += len(outcomes)
-                if len(outcomes) < len(alike):
-                    odd, apart = place, not outcomes
+                odd = place
+                missed = 0 if outcomes else missed + 1
+                if outcomes:
+                    self._pauses.end()
+                elif apart := missed > 1:
+                    self._pauses.begin()
             else:
                 try:
                     with _metered(job.meter):
@@ -597,6 +606,16 @@ class PostgresEngine:
             self._pulse = pulse
             self._committed()
         return []
+
+    def _give_back(self, jobs: Sequence[_Job]) -> None:
+        """Has jobs that were taken wait again, before all others."""
+        for job in reversed(jobs):
+            job.started = False
+            self._jobs.appendleft(job)
+            if job.overdue is not None:
+                job.overdue.cancel()
+            left = max(0.0, self._patience_with(job))
+            job.overdue = asyncio.get_running_loop().call_later(left, self._refuse_late, job)
 
     def _alike(self, group: list[_Job], place: int) -> list[_Job]:
         """Returns the jobs of a group that may run together, from a place on; adds those that wait to the group."""
@@ -878,7 +897,7 @@ class PostgresEngine:
 
 
 def _batch_of(job: _Job) -> Batch | None:
-    return job.operation.batch if isinstance(job.operation, Batched) else None
+    return job.operation.batch if isinstance(job.operation, Batched) and not job.dear else None
 
 
 def _ask(statement: str, values: tuple[object, ...] = ()) -> Any:

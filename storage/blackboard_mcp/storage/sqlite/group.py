@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from blackboard_mcp.storage.operation import (
     Batch,
     Batched,
     Operation,
-    Outcome,
     Pauses,
     Rows,
     Spoilt,
@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 _MEMBERS = 65
 """The most operations in one transaction."""
+_FEWEST = 4
+"""The fewest operations besides the first one that run together: what that takes by itself costs less from there on."""
 _SPAN = 0.05
 """The seconds after which a group takes no more operations, since other processes wait for the lock."""
 _INTERRUPTIONS = 3
@@ -67,18 +69,16 @@ class Job:
     """
 
     __slots__ = (
-        *(
-            "asked",
-            "batch",
-            "dear",
-            "error",
-            "future",
-            "interrupted",
-            "meter",
-            "metered",
-            "operation",
-            "result",
-        ),
+        "asked",
+        "batch",
+        "dear",
+        "error",
+        "future",
+        "interrupted",
+        "meter",
+        "metered",
+        "operation",
+        "result",
     )
 
     def __init__(
@@ -141,12 +141,19 @@ class Jobs:
             return self._cheap.popleft() if self._cheap else None
 
     def take_alike(self, batch: Batch, most: int) -> list[Job]:
-        """Removes and returns the next cheap jobs, up to `most`, that belong to a batch."""
+        """Removes and returns the next cheap jobs, up to `most`, that belong to a batch; none if they are few."""
         with self._lock:
-            taken: list[Job] = []
-            while self._cheap and self._cheap[0].batch == batch and len(taken) < most:
-                taken.append(self._cheap.popleft())
+            taken = list(takewhile(lambda job: job.batch == batch, islice(self._cheap, most)))
+            if len(taken) < _FEWEST:
+                return []
+            for _ in taken:
+                self._cheap.popleft()
             return taken
+
+    def give_back(self, jobs: list[Job]) -> None:
+        """Puts cheap jobs back to the head of their line."""
+        with self._lock:
+            self._cheap.extendleft(reversed(jobs))
 
     def interrupts(self) -> bool:
         """Tells whether a cheap job waits."""
@@ -253,12 +260,28 @@ class GroupWriter:
         try:
             self._check(raw)
             until = time.monotonic() + _SPAN
+            apart, odd, missed = not self._pauses.over(), None, 0
             job = self._jobs.take()
             while job is not None:
                 group.append(job)
-                if job.batch and (alike := self._jobs.take_alike(job.batch, _MEMBERS - len(group))):
+                alike: list[Job] = []
+                if job.batch is not None and not (apart or job is odd or job.dear):
+                    alike = self._jobs.take_alike(job.batch, _MEMBERS - len(group))
+                if job.batch is not None and alike:
                     group += alike
-                    self._attempt_together(raw, job.batch, [job, *alike])
+                    ran = self._attempt_together(raw, job.batch, [job, *alike])
+                    if left := [job, *alike][ran:]:
+                        del group[-len(left) :]
+                        self._jobs.give_back(left)
+                        odd = left[0]
+                    missed = 0 if ran else missed + 1
+                    if ran:
+                        self._pauses.end()
+                    elif apart := missed > 1:
+                        self._pauses.begin()
+                    if not ran:
+                        job = self._jobs.take_beside()
+                        continue
                 else:
                     gives_way = job.dear and job.interrupted < _INTERRUPTIONS
                     self._attempt(raw, job, gives_way=gives_way, first=len(group) == 1)
@@ -514,33 +537,25 @@ class GroupWriter:
         if not first:
             raw.execute("RELEASE operation")
 
-    def _attempt_together(self, raw: driver.Raw, batch: Batch, jobs: list[Job]) -> None:
-        """Runs jobs of a batch together, and then by itself each that was left over.
+    def _attempt_together(self, raw: driver.Raw, batch: Batch, jobs: list[Job]) -> int:
+        """Runs jobs of a batch together; returns how many of them, from the first on, are over.
 
         Raises:
             _Lost: something failed that has undone the whole transaction.
         """
-        together = self._pauses.over()
-        while jobs:
-            outcomes: list[Outcome] = []
-            if len(jobs) > 1 and together:
-                try:
-                    with shared([job.meter for job in jobs if job.meter is not None]):
-                        outcomes = run(raw, partial(batch.together, [job.operation for job in jobs]))
-                except BaseException as error:
-                    if not isinstance(error, (*driver.errors(), Spoilt)):
-                        logger.exception("operations failed together, and run one by one")
-                    driver.roll_back(raw)
-                    self._pauses.tell(0)
-                    raise _Lost from error
-                self._pauses.tell(len(outcomes))
-                together = len(outcomes) > 0
-            for job, outcome in zip(jobs, outcomes, strict=False):
-                job.result = outcome.result
-                job.error = outcome.error and self._translated(outcome.error, "write")
-            alone, jobs = jobs[len(outcomes) :][:1], jobs[len(outcomes) + 1 :]
-            for job in alone:
-                self._attempt(raw, job, first=False)
+        try:
+            with shared([job.meter for job in jobs if job.meter is not None]):
+                outcomes = run(raw, partial(batch.together, [job.operation for job in jobs]))
+        except BaseException as error:
+            if not isinstance(error, (*driver.errors(), Spoilt)):
+                logger.exception("operations failed together, and run one by one")
+            driver.roll_back(raw)
+            self._pauses.begin()
+            raise _Lost from error
+        for job, outcome in zip(jobs, outcomes, strict=False):
+            job.result = outcome.result
+            job.error = outcome.error and self._translated(outcome.error, "write")
+        return len(outcomes)
 
     def _one_by_one(self, raw: driver.Raw, group: list[Job], lost: _Lost) -> list[Job]:
         """Runs the jobs of a lost transaction again, each in its own transaction, without the culprit."""

@@ -74,7 +74,9 @@ def _each(execute: Execute, text: str, many: Many) -> list[Any]:
     if text.startswith("INSERT"):
         _insert(execute, text, many)
         return []
-    if len(many) == 1 or not (columns := _columns().get(text)):
+    listed = dumps(many)
+    # A text with the character 0 would end there in some versions.
+    if len(many) == 1 or "\\u0000" in listed or not (columns := _columns().get(text)):
         rows = []
         for values in many:
             cursor = execute(text, values)
@@ -84,7 +86,7 @@ def _each(execute: Execute, text: str, many: Many) -> list[Any]:
     first = many[0]
     same = tuple(place for place, value in enumerate(first, 1) if all(v[place - 1] == value for v in many))
     whole, limit = _for_each(text, columns, same)
-    given = [*first, dumps(many)]
+    given = [*first, listed]
     if limit:
         given[limit - 1] = max(values[limit - 1] for values in many)
     ((found,),) = execute(whole, given)

@@ -27,7 +27,9 @@ def watchers_of(ledger: Ledger, item: ItemRow) -> Steps[list[str]]:
     """Returns the agents who watch a topic of the item, longest first; none if some cannot see the item."""
     if not (ledger.watched and item.public):
         return []
-    topics = exact_topics(item.type, item.thread, json.loads(item.tags))
+    # Nobody watches a conversation that begins only now.
+    thread = None if item.thread == item.number else item.thread
+    topics = exact_topics(item.type, thread, json.loads(item.tags))
     if item.key is not None:
         topics.append(str(Topic(TopicKind.KEY, item.key)))
         globs = [row[0] for row in (yield sql("watched_globs"), (ledger.no, item.key))]

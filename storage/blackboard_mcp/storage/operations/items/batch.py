@@ -29,6 +29,11 @@ _ASKED: Final = ("said_before", "same_findings", "idempotency_get", "watchers_of
 """Statements that a post runs before it writes; a post of the batch may change what they answer."""
 _LAST: Final = ("findings_alike", "owing", "log_reach", "unseen")
 """Statements that posts run after they have written, for all of them at once."""
+_DRAFTS: Final = 4
+_CHARACTERS: Final = 20_000
+"""The most drafts and characters of a post of a batch: all pay the same for it, and it keeps others waiting."""
+_SHOWN, _SHORT = 6, 100
+"""The place of what an agent was shown among the values of `unseen`, and the most characters of a short list of it."""
 _MOST_BYTES: Final = 4 << 20
 """The most bytes of a batch: who is so far below a limit does not exceed it."""
 _ROW_BYTES: Final = 1_000
@@ -53,13 +58,14 @@ def batch_of(
     ruling: bool = False,
 ) -> Batch | None:
     """Returns the batch to which a post belongs by the arguments of `post`; `None` if it has to run by itself."""
+    small = len(drafts) <= _DRAFTS and sum(len(draft.text or "") for draft in drafts) <= _CHARACTERS
     plain = all(
         draft.text is not None
         and (draft.key, draft.target, draft.thread, draft.status, draft.agree) == (None,) * 5
         and not (draft.edges or draft.undecided)
         for draft in drafts
     )
-    return Batch(together, board) if plain and not ruling else None
+    return Batch(together, board) if small and plain and not ruling else None
 
 
 def together(posts: Sequence[Operation[Any]]) -> Steps[list[Outcome]]:
@@ -124,7 +130,7 @@ class _Batch:
         self._held: dict[str, list[Sequence[Any]]] = {}
         """The values of the statements that wait, by their names."""
         self._counts: list[Any] = []
-        """The values of the statement that writes the counts of the board; empty until a post has run."""
+        """The values of the statement that writes the counts of the board; empty until a post has written."""
         self._said: set[str] = set()
         """The hashes and fingerprints of what the posts write, and the idempotency keys that they use."""
         self._bytes = 0
@@ -264,20 +270,27 @@ class _Batch:
 
     def finish(self, posts: Sequence[_Post]) -> Steps[None]:
         """Brings posts that have written all to their ends, side by side."""
-        last = {sql(name) for name in _LAST}
         while posts:
             alike: dict[str, list[_Post]] = {}
             for post in posts:
-                alike.setdefault(post.statement[0], []).append(post)
+                if not _is_shared(*post.statement):
+                    post.send((yield post.statement))
+                else:
+                    alike.setdefault(post.statement[0], []).append(post)
             for text, some in alike.items():
-                found: Any = []
-                if text in last:
-                    found = yield text, Many(post.statement[1] for post in some)
-                for place, post in enumerate(some):
-                    post.send(found[place] if found else (yield post.statement))
-                    if post.error is not None:
-                        raise Spoilt from post.error
+                found: Any = yield text, Many(post.statement[1] for post in some)
+                for post, rows in zip(some, found, strict=True):
+                    post.send(rows)
+            if failed := next((post for post in posts if post.error is not None), None):
+                raise Spoilt from failed.error
             posts = [post for post in posts if not post.over]
+
+
+def _is_shared(text: str, values: Sequence[Any]) -> bool:
+    """Tells whether a statement that posts run after they have written goes with those of other posts."""
+    if text == sql("unseen"):
+        return len(values[_SHOWN]) <= _SHORT  # the list is read again for each row
+    return text in {sql(name) for name in _LAST}
 
 
 def _seen(rows: Sequence[Sequence[Any]]) -> list[list[Sequence[Any]]]:

@@ -114,7 +114,7 @@ class Ledger:
     trusted: Trust | None = None
     """The trust in what the agent posts, if it is known. Whoever changes `agent` changes this and `owner`, too."""
     shown: Look | None = None
-    """The place in the log up to which the database knows that the agent was shown it, if any; without its `told`."""
+    """The place in the log up to which the database knows that the agent was shown it, if any; its `told` is empty."""
     owner: str = ""
     """The agent's owner, if it has one."""
     others: bool = False
@@ -600,6 +600,7 @@ def attention_to(
     if end - first > _LOOKED_THROUGH:
         # Sequences may have gaps.
         ((reach,),) = yield sql("log_reach"), (no, first, _LOOKED_THROUGH)
+        reach = min(reach, end)  # what was posted in the same go comes later
     most = MOST_UNSEEN - len(before)
     above = dumps(sorted(known.above))
     found = yield sql("unseen"), (no, first, reach, agent, _QUIET, _APART, above, most)
