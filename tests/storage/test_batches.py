@@ -16,13 +16,14 @@ import pytest
 from blackboard_mcp.protocols.access import Action, Role
 from blackboard_mcp.protocols.answers import Once, Posted
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, StoreClosed
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.items import Draft
 from blackboard_mcp.protocols.topics import parse_topic
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.items import batch as batches
 from blackboard_mcp.storage.operations.items import posting
+from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.sqlite import group
@@ -351,3 +352,88 @@ def test_who_may_no_longer_post_is_refused_within_a_batch() -> None:
         assert "Forbidden" in str(outcomes[1])
 
     asyncio.run(run())
+
+
+async def copied(at: Table) -> None:
+    """A board that was restored from a copy, whose sequences go on after a gap."""
+    assert isinstance(at.store, SqlBoardStore)
+
+    def mark() -> Any:
+        yield sql("boards_copied"), ()
+
+    await at.store.engine.write(mark)
+    await at.post("alice", "after the gap", "LOG")
+
+
+def test_what_is_not_seen_of_a_board_with_a_gap_ends_at_the_post(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blackboard_mcp.storage.operations.ledger.ledger.secrets.randbelow", lambda most: 7)
+
+    async def run() -> None:
+        outcomes = await compared(copied, [one(agent, draft("here", "LOG")) for agent in AGENTS])
+        for outcome in outcomes:
+            assert isinstance(outcome, Posted)
+            assert outcome.attention.looked <= outcome.seq
+
+    asyncio.run(run())
+
+
+def test_posts_that_run_by_themselves_keep_a_group_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no time at all, each has a commit of its own, and those that run together have one."""
+    commits: list[int] = []
+    real = GroupWriter._commit
+
+    def counted(self: GroupWriter, raw: Any) -> None:
+        commits.append(len(self.taken))
+        real(self, raw)
+
+    async def run(*made: Draft) -> list[int]:
+        async with opened() as at:
+            monkeypatch.setattr(group, "_SPAN", 0.0)
+            monkeypatch.setattr(GroupWriter, "_commit", counted)
+            commits.clear()
+            await at_once(at, [one(AGENTS[n % 4], each) for n, each in enumerate(made)])
+            monkeypatch.setattr(GroupWriter, "_commit", real)
+            return [members for members in commits if members]
+
+    # The first commit is that of the operation for which they waited.
+    assert asyncio.run(run(*(draft(f"log {n}", "LOG") for n in range(6)))) == [1, 6]
+    assert asyncio.run(run(*(draft(f"@bob why {n}?", "QUESTION") for n in range(4)))) == [1, 1, 1, 1, 1]
+
+
+def test_a_large_post_runs_by_itself() -> None:
+    """All that run together are charged alike."""
+
+    def batch(*made: Draft) -> object:
+        return batches.batch_of("main", "alice", made, config=CONFIG)
+
+    assert batch(draft("short", "LOG")) is not None
+    assert batch(draft("long " * 5_000, "LOG")) is None
+    assert batch(*(draft(f"{n}", "LOG") for n in range(5))) is None
+
+
+def _uncounted(patch: pytest.MonkeyPatch) -> None:
+    """Each post is told the board as it was before the batch."""
+    patch.setattr(batches._Batch, "_counted", lambda self, row: row)
+
+
+def _unnoticed(patch: pytest.MonkeyPatch) -> None:
+    """What the posts write is forgotten when the next one asks."""
+    patch.setattr(batches._Batch, "_note", lambda self, name, values: None)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "first", "second"),
+    [
+        (_uncounted, draft("one", "LOG"), draft("two", "LOG")),
+        (_unnoticed, draft("So it is.", "FACT"), draft("so it is", "FACT")),
+    ],
+)
+def test_the_comparison_sees_the_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+    mistake: Callable[[pytest.MonkeyPatch], None],
+    first: Draft,
+    second: Draft,
+) -> None:
+    mistake(monkeypatch)
+    with pytest.raises((AssertionError, StoreClosed)):
+        asyncio.run(compared(nothing, [one("alice", first), one("bob", second)]))
