@@ -404,7 +404,7 @@ def test_a_large_post_runs_by_itself() -> None:
     """All that run together are charged alike."""
 
     def batch(*made: Draft) -> object:
-        return batches.batch_of("main", "alice", made, config=CONFIG)
+        return posting.batch_of("main", "alice", made, config=CONFIG)
 
     assert batch(draft("short", "LOG")) is not None
     assert batch(draft("long " * 5_000, "LOG")) is None

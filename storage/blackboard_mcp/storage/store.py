@@ -31,9 +31,9 @@ from .operations.access import tokens as token_operations
 from .operations.agenda import lapses as task_lapses
 from .operations.agenda import planning, settling, sub_boards, taking
 from .operations.debates import standing_watches, views
-from .operations.items import batch, posting, retraction
 from .operations.items import endorsements as endorsing
 from .operations.items import panels as panel_operations
+from .operations.items import posting, retraction
 from .operations.items import trust as trusting
 from .operations.items import versions as version_operations
 from .operations.leaving import lapses, pruning, retention, summaries
@@ -256,7 +256,7 @@ class SqlBoardStore(DebateMethods):
 
     # Posting
 
-    post = writes(posting.post, batch_of=batch.batch_of)
+    post = writes(posting.post, batch_of=posting.batch_of)
     recall = reads_now(idempotency.recalled)
     _validate = reads(transacting.validate)
     _foresee = reads_now(transacting.foresee)

@@ -16,11 +16,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Final
 
-from blackboard_mcp.protocols.answers import Once
-from blackboard_mcp.protocols.board import BoardConfig
-from blackboard_mcp.protocols.items import Draft
-
-from ...operation import Batch, Many, Operation, Outcome, Rows, Spoilt, Statement
+from ...operation import Many, Operation, Outcome, Rows, Spoilt, Statement
 from ..ledger.rows import ITEM_COLUMNS, BoardRow, Steps, dumps, sql
 
 _HELD: Final = ("item_add", "event_add", "concern_add", "finding_add", "agent_seen")
@@ -29,9 +25,6 @@ _ASKED: Final = ("said_before", "same_findings", "idempotency_get", "watchers_of
 """Statements that a post runs before it writes; a post of the batch may change what they answer."""
 _LAST: Final = ("findings_alike", "owing", "log_reach", "unseen")
 """Statements that posts run after they have written, for all of them at once."""
-_DRAFTS: Final = 4
-_CHARACTERS: Final = 20_000
-"""The most drafts and characters of a post of a batch: all pay the same for it, and it keeps others waiting."""
 _SHOWN, _SHORT = 6, 100
 """The place of what an agent was shown among the values of `unseen`, and the most characters of a short list of it."""
 _MOST_BYTES: Final = 4 << 20
@@ -45,27 +38,6 @@ _PRINT: Final = 33
 _COLUMNS: Final = [one.name for one in fields(BoardRow)]
 _SEQ, _NUMBER, _FIRST, _END = map(_COLUMNS.index, ("seq", "last_number", "working_items", "pressure"))
 """The columns of a board that its posts change: its sequence, its last number, and others from here to before there."""
-
-
-def batch_of(
-    board: str,
-    agent: str,
-    drafts: Sequence[Draft],
-    *,
-    config: BoardConfig,
-    once: Once | None = None,
-    look: int = 0,
-    ruling: bool = False,
-) -> Batch | None:
-    """Returns the batch to which a post belongs by the arguments of `post`; `None` if it has to run by itself."""
-    small = len(drafts) <= _DRAFTS and sum(len(draft.text or "") for draft in drafts) <= _CHARACTERS
-    plain = all(
-        draft.text is not None
-        and (draft.key, draft.target, draft.thread, draft.status, draft.agree) == (None,) * 5
-        and not (draft.edges or draft.undecided)
-        for draft in drafts
-    )
-    return Batch(together, board) if small and plain and not ruling else None
 
 
 def together(posts: Sequence[Operation[Any]]) -> Steps[list[Outcome]]:

@@ -34,7 +34,7 @@ from blackboard_mcp.protocols.panels import EPISODIC, panel_of
 from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
-from ...operation import Write
+from ...operation import Batch, Write
 from ..access import changes as noting
 from ..access import read_rules
 from ..agenda import reservations
@@ -66,6 +66,9 @@ from . import trust as trusting
 from .ids import earlier
 
 _MICROS = 1_000_000
+_BATCH_DRAFTS = 4
+_BATCH_CHARACTERS = 20_000
+"""The most drafts and characters of a post of a batch: all pay the same for it, and it keeps others waiting."""
 _CITED_IDS = 32
 """The most ids of one kind of edge that the event of a post holds."""
 _SEEN_BY = {
@@ -137,6 +140,33 @@ def post(
         endorsed=tuple(written.endorsed),
         remarks=(*remarks, *(yield from crossing.remarks(ledger, items, attention, remarks))),
     )
+
+
+def batch_of(
+    board: str,
+    agent: str,
+    drafts: Sequence[Draft],
+    *,
+    config: BoardConfig,
+    once: Once | None = None,
+    look: int = 0,
+    ruling: bool = False,
+) -> Batch | None:
+    """Returns the batch to which a post belongs by the arguments of `post`; `None` if it has to run by itself."""
+    small = (
+        len(drafts) <= _BATCH_DRAFTS and sum(len(draft.text or "") for draft in drafts) <= _BATCH_CHARACTERS
+    )
+    plain = all(
+        draft.text is not None
+        and (draft.key, draft.target, draft.thread, draft.status, draft.agree) == (None,) * 5
+        and not (draft.edges or draft.undecided)
+        for draft in drafts
+    )
+    if ruling or not (small and plain):
+        return None
+    from .batch import together  # programs that only read do without it
+
+    return Batch(together, board)
 
 
 def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
