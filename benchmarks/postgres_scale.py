@@ -2,7 +2,7 @@
 
     python benchmarks/postgres_scale.py --address postgresql://blackboard@127.0.0.1/boards
 
-The posts of one caller and of eight give the two figures of the model: what a transaction costs, and what a post in it
+The posts of 4 callers and of 16 give the two figures of the model: what a transaction costs, and what a post in it
 does. The model then says how many posts a second other numbers of callers and servers make, which is measured too. It
 makes a schema of its own, `benchmark`, which should be empty. Without an address it prints what the model says of given
 costs.
@@ -24,7 +24,9 @@ from blackboard_mcp.storage.testing.harness import Table
 
 MOST, SPAN = 64, 0.05
 """The most posts of one transaction, and the seconds after which it takes no more, as in the engine."""
-POINTS = ((1, 16), (1, 32), (2, 8))
+FEW, MANY = 4, 16
+"""The callers whose posts give the figures of the model; a single post does not share its statements."""
+POINTS = ((1, 8), (1, 32), (2, 8))
 """Servers, and callers of each, at which the model is held to measurements."""
 
 
@@ -92,12 +94,12 @@ async def measured(stores: Sequence[SqlBoardStore], callers: int, seconds: float
 async def costs(store: SqlBoardStore, seconds: float) -> tuple[float, float]:
     """Returns the seconds of a transaction without its posts, and of a post in it.
 
-    One caller makes 1 / (once + each) posts a second, eight who share each transaction 8 / (once + 8 * each).
+    So many callers who share each transaction make callers / (once + callers * each) posts a second.
     """
-    alone = 1 / await measured([store], 1, seconds)
-    shared = 8 / await measured([store], 8, seconds)
-    each = (shared - alone) / 7
-    return alone - each, each
+    few = FEW / await measured([store], FEW, seconds)
+    many = MANY / await measured([store], MANY, seconds)
+    each = (many - few) / (MANY - FEW)
+    return few - FEW * each, each
 
 
 async def compare(address: str, seconds: float, rounds: int) -> None:
@@ -127,8 +129,8 @@ def main() -> None:
     parser.add_argument("--address")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--once", type=float, default=0.6, help="milliseconds of a transaction")
-    parser.add_argument("--each", type=float, default=2.7, help="milliseconds of a post in it")
+    parser.add_argument("--once", type=float, default=5.0, help="milliseconds of a transaction")
+    parser.add_argument("--each", type=float, default=0.7, help="milliseconds of a post in it")
     given = parser.parse_args()
     if given.address:
         asyncio.run(compare(given.address, given.seconds, given.rounds))
