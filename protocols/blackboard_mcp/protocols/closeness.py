@@ -27,6 +27,7 @@ through to too under up very was we were what when where which while who why wil
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
 _ENDINGS = ("ing", "ed", "es", "s", "e")
+_LAST_LETTERS = frozenset(ending[-1] for ending in _ENDINGS)
 _SHORTEST = 3
 """Letters that a word keeps when it loses an ending."""
 
@@ -34,7 +35,7 @@ _SHORTEST = 3
 @lru_cache(maxsize=256)
 def beginnings(text: str) -> tuple[str, ...]:
     """Returns the different words of a text without endings, the longest first; empty if there are too few."""
-    found = {_beginning(word) for word in _words(text) if word not in _COMMON and not _negates(word)}
+    found = {_beginning(word) for word in set(_words(text)) - _COMMON if not _negates(word)}
     return tuple(sorted(found, key=lambda word: (-len(word), word))[:MOST]) if len(found) >= FEWEST else ()
 
 
@@ -62,10 +63,12 @@ def _words(text: str) -> list[str]:
 
 
 def _negates(word: str) -> bool:
-    return word in _NEGATIONS or word.endswith(("n't", "n’t"))
+    return word in _NEGATIONS or (word[-1] == "t" and word.endswith(("n't", "n’t")))
 
 
 def _beginning(word: str) -> str:
+    if word[-1] not in _LAST_LETTERS:
+        return word
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST and not word.endswith("ss"):
             return word.removesuffix(ending)

@@ -35,6 +35,8 @@ _VERBATIM = re.compile(r"(```.*?```|`[^`]*`|(?<=[\"'“‘«])\s+(?=[\"'”’»
 _OPENING = re.compile(r"[:{(\[]\n[^\S\n]+\S")
 _INDENTATION = re.compile(r"\n([^\S\n]*)(?=\S)")
 _TOKEN = re.compile(r"\S+")
+_CAPITAL = re.compile(r"(?<!\S)[^\sA-Z]*+[A-Z]\S*")
+"""A token with a capital in a text of ASCII; others stay as they are."""
 _PLAIN = re.compile(r"([\"'“‘«(\[*]*)([^\W\d_]+(?:['’-][^\W\d_]+)*)([\"'”’»)\]*.,;:!?…]*)")
 """A word of prose; addresses, paths, options and identifiers do not match, so their case counts."""
 _WORD = re.compile(r"[^\W_]+")
@@ -119,7 +121,7 @@ def _folded(text: str, *, shouted: bool) -> str:
         said = _WORD.sub(lambda word: _small(word[0], before, shouted=shouted), found[2])
         return found[1] + said + found[3]
 
-    return _TOKEN.sub(fold, text)
+    return (_CAPITAL if text.isascii() else _TOKEN).sub(fold, text)
 
 
 def _small(word: str, before: str, *, shouted: bool) -> str:

@@ -173,9 +173,11 @@ class _Batch:
             elif name in _HELD:
                 held.append((name, values))
                 self._note(name, values)
-            elif name is not None:
+            elif name in _ASKED or name == "stored_here":
                 rows = yield from self._answer(name, values)
-            if name is None or rows is None:
+            else:
+                return False
+            if rows is None:
                 return False
             post.send(rows)
         if post.error is None:
@@ -260,9 +262,10 @@ class _Batch:
 
 def _is_shared(text: str, values: Sequence[Any]) -> bool:
     """Tells whether a statement that posts run after they have written goes with those of other posts."""
-    if text == sql("unseen"):
-        return len(values[_SHOWN]) <= _SHORT  # the list is read again for each row
-    return text in {sql(name) for name in _LAST}
+    name = _names().get(text)
+    return name in _LAST and (
+        name != "unseen" or len(values[_SHOWN]) <= _SHORT
+    )  # the list is read for each row
 
 
 def _seen(rows: Sequence[Sequence[Any]]) -> list[list[Sequence[Any]]]:
@@ -280,5 +283,5 @@ def _seen(rows: Sequence[Sequence[Any]]) -> list[list[Sequence[Any]]]:
 
 @cache
 def _names() -> dict[str, str]:
-    """Returns the names of the statements that a post of a batch may run before it has written all, by their texts."""
-    return {sql(name): name for name in (*_HELD, *_ASKED, "stored_here", "board_counters")}
+    """Returns the names of the statements that a batch knows, by their texts."""
+    return {sql(name): name for name in (*_HELD, *_ASKED, *_LAST, "stored_here", "board_counters")}
