@@ -50,7 +50,7 @@ class StoreCalls:
 
         Changes that access policies have to allow are put before the judge, and then the operation runs again. With
         `always` it runs even if the grant no longer holds. If nothing is put before the judge, it may run with others
-        of its `batch`.
+        of its `batch` at first.
 
         Raises:
             Forbidden: the grant no longer holds; nothing was changed.
@@ -59,13 +59,14 @@ class StoreCalls:
         """
         permit = Permit(self._judged_boards) if self._judged_boards else None
         write = Write(self._now(), None if always else GRANTED.get(), permit)
+        operation = partial(members.under, write, work)
         if batch is not None and permit is None:
-            return await self.engine.write(Batched(batch, members.under, write, work))
+            operation = Batched(batch, members.under, write, work)
         if (judge := self._judge) is None:
-            return await self.engine.write(partial(members.under, write, work))
+            return await self.engine.write(operation)
         for _ in range(_ATTEMPTS):
             try:
-                return await self.engine.write(partial(members.under, write, work))
+                return await self.engine.write(operation)
             except Unpermitted as error:
                 if (proposal := error.proposal) is None:
                     raise
@@ -74,6 +75,7 @@ class StoreCalls:
                 write,
                 permit=Permit(self._judged_boards, proposal.owner, proposal.role, proposal.access, allowed),
             )
+            operation = partial(members.under, write, work)
         raise Conflict(
             "What this touches changed again and again while it was judged. Nothing was changed; try again."
         )

@@ -689,11 +689,14 @@ class PostgresEngine:
         Raises:
             Lost: the server undid it.
         """
-        place = session.place
+        place, started = session.place, session.started
         try:
             await session.execute("COMMIT")
         except (Lost, TimeoutError) as lost:
             state = await self._state(session, transaction, place)
+            if state == "committed" and session.started != started:
+                # A server that crashed gives the numbers of transactions that it lost to others.
+                state = None
             if state == "aborted":
                 raise Lost(f"{lost}") from lost
             if state == "committed":

@@ -113,6 +113,8 @@ class Session:
         """The most seconds that one statement may take, if it is not `ASKED_SECONDS`."""
         self.place = ""
         """What tells these data from a copy of them: the cluster, its timeline, the database and its tables."""
+        self.started = ""
+        """When the server was started."""
 
     @property
     def is_open(self) -> bool:
@@ -156,8 +158,9 @@ class Session:
             raise translated(error, f"connect to {self._address.shown}") from error
 
     async def locate(self) -> None:
-        """Sets `place`; to be called again when the schema was made."""
+        """Sets `place` and `started`; to be called again when the schema was made."""
         self.place = await self._connection().fetchval(_PLACE, self._address.schema)
+        self.started = str(await self._connection().fetchval("SELECT pg_postmaster_start_time()"))
 
     def begin(self, how: str = "") -> str:
         """Returns the words that begin a transaction."""

@@ -28,7 +28,7 @@ def watchers_of(ledger: Ledger, item: ItemRow) -> Steps[list[str]]:
     if not (ledger.watched and item.public):
         return []
     # Nobody watches a conversation that begins only now.
-    thread = None if item.thread == item.number else item.thread
+    thread = None if item.thread == item.number >= ledger.first_number else item.thread
     topics = exact_topics(item.type, thread, json.loads(item.tags))
     if item.key is not None:
         topics.append(str(Topic(TopicKind.KEY, item.key)))
