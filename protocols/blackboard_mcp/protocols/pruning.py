@@ -244,3 +244,7 @@ class PassOutcome:
     """The number of items that were chosen and stay, because something happened to them before they left."""
     held: tuple[tuple[str, str], ...] = ()
     """Pairs of id and reason: what was chosen by hand and stays, because something protects it."""
+    under_pressure: bool = False
+    """Whether the board was under pressure in the end."""
+    elsewhere: bool = False
+    """Whether nothing was decided, because another holder has the lease."""

@@ -496,13 +496,22 @@ class BoardStore(
     # Leaving and returning
 
     async def prune(
-        self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
+        self,
+        board: str,
+        decide: Decide,
+        *,
+        apply: bool = True,
+        reaching: Reaching | None = None,
+        unless: tuple[str, str] | None = None,
     ) -> PassOutcome:
         """Runs `decide` on a snapshot, and archives the items that it names; without `apply` nothing is changed.
 
         `decide` gets all of working memory, or the part that `reaching` asks for. The items leave in their order, in
         transactions of bounded size, between which others can write. An item stays if the guard protects it at the
         commit, or if somebody changed or cited it after the snapshot; these are counted as `overtaken`.
+
+        `unless` names a lease and a holder. While another holder has the lease, nothing is done, and the outcome says
+        `elsewhere`.
         """
         ...
 

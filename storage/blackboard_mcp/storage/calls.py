@@ -108,7 +108,7 @@ def writes(
     operation: Callable[Concatenate[Write, P], Steps[T]],
     *,
     always: bool = False,
-    batch_of: Callable[P, Batch | None] | None = None,
+    batch_of: Callable[..., Batch | None] | None = None,
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Makes a store's method from an operation that writes: one transaction. For `always` see `StoreCalls._write`.
 

@@ -37,7 +37,7 @@ Operation = Callable[[], Generator[Statement, Rows, T]]
 
 
 class Outcome:
-    """What became of an operation of a batch: its result, or its error."""
+    """What became of an operation of a batch: its result, or the error that it raised; the other is `None`."""
 
     __slots__ = ("error", "result")
 
@@ -65,29 +65,44 @@ class Batch:
 
 
 class Pauses:
-    """Counts the groups in which operations do not run together: more after each one where that did not go."""
+    """Tells in which groups operations run together: not in those of a pause, which begins where it did not go.
+
+    Each pause is twice as many groups as the one before, until operations have run together again.
+    """
 
     def __init__(self) -> None:
         self._left = 0
         self._next = 1
+        self._missed = 0
+        """The batches of this group, one after another, of which no operation could run with others."""
 
     def over(self) -> bool:
         """Begins a group; tells whether operations run together in it."""
+        self._missed = 0
         if self._left == 0:
             return True
         self._left -= 1
         return False
 
+    def go_on(self, ran: int) -> bool:
+        """Notes how many operations of a batch ran; tells whether others of the group still run together."""
+        if ran:
+            self._next = 1
+            self._missed = 0
+            return True
+        self._missed += 1
+        if self._missed == 1:
+            return True
+        self.begin()
+        return False
+
     def begin(self) -> None:
-        """Begins a pause, twice as long as the last one."""
-        self._left, self._next = self._next, min(_MOST_PAUSES, 2 * self._next)
-
-    def end(self) -> None:
-        """Forgets former pauses, since it went."""
-        self._next = 1
+        """Begins a pause, with the next group."""
+        self._left, self._next = self._next, min(_MOST_PAUSED, 2 * self._next)
 
 
-_MOST_PAUSES = 64
+_MOST_PAUSED = 64
+"""The most groups of a pause."""
 
 
 class Batched(partial[Any]):

@@ -351,11 +351,19 @@ class SqlBoardStore(DebateMethods):
     _spread = writes(retraction.spread)
 
     async def prune(
-        self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
+        self,
+        board: str,
+        decide: Decide,
+        *,
+        apply: bool = True,
+        reaching: Reaching | None = None,
+        unless: tuple[str, str] | None = None,
     ) -> PassOutcome:
         """Decides on a snapshot, and with `apply` archives in short transactions what may still leave."""
         now = self._now()
-        chosen = await self.engine.read(lambda: pruning.choose(now, board, decide, reaching))
+        chosen = await self.engine.read(lambda: pruning.choose(now, board, decide, reaching, unless))
+        if chosen is None:
+            return pruning.ELSEWHERE
         moves = chosen.moves
         if not apply or not moves:
             return chosen.foreseen

@@ -115,6 +115,27 @@ async def test_a_read_by_id_costs_the_same_for_one_item_and_for_three(board: Bla
     assert await cost.of(lambda: board.read("erin", None, three, [])) == (1, 0, 6)
 
 
+async def test_a_pass_is_two_reads_and_one_transaction(
+    opened: Installation, board: Blackboard, cost: Cost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pruner = opened.pruner
+    start, passes = pruner.kick, list[str]()
+    monkeypatch.setattr(pruner, "kick", passes.append)
+    long = "It holds for all that we have seen. " * 20
+    while not passes:
+        await board.post("alice", None, [PostFields(text=f"Log {cost.writes}. {long}", type="LOG")])
+
+    async def one() -> None:
+        start("main")
+        await pruner.settle()
+
+    reads, writes, _ = await cost.of(one)
+    assert (reads, writes) == (2, 1)
+    found = await board.store.find_board("main")
+    assert found is not None
+    assert found.working_tokens <= found.config.low_tokens
+
+
 async def test_changes_since_a_place_and_a_query_keep_their_costs(board: Blackboard, cost: Cost) -> None:
     await board.following.changes_since("erin", None, 50, 200)
     # The place is checked, and the texts are read, where the rest is read.

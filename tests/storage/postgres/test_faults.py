@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,10 +19,11 @@ import asyncpg
 import postgres_server
 import pytest
 from blackboard_mcp.protocols.clock import SystemClock
-from blackboard_mcp.protocols.errors import CursorExpired, StoreBusy, StoreFull
+from blackboard_mcp.protocols.errors import CursorExpired, StoreBusy, StoreError, StoreFull
 from blackboard_mcp.storage.postgres import session
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
+from blackboard_mcp.storage.postgres.session import Lost
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, Table
@@ -180,6 +183,58 @@ async def test_a_commit_whose_answer_never_comes_is_found_to_have_been_made(
         with pytest.raises(StoreBusy, match="Nothing was changed"):
             await at.post("alice", "unanswered", "FACT")
         assert await _posted(at, "again") == 3
+
+
+@pytest.mark.parametrize("all_of_it", [True, False], ids=["the server", "one process"])
+async def test_a_commit_before_a_crash_is_not_taken_for_made_by_its_number(
+    all_of_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await asyncio.to_thread(postgres_server.Server)
+    try:
+        address = server.address
+        async with (
+            proxy(server.port) as between,
+            opened(address.replace(f":{server.port}/", f":{between.port}/")) as store,
+        ):
+            at = Table(store)
+            await at.post("alice", "before", "FACT")
+
+            async def reused(again: session.Session, *_: object) -> str:
+                # The number that the crash undid went to another transaction, which was made.
+                await asyncio.to_thread(_crash, server, all_of_it)
+                await _again(again.open)
+                return "committed"
+
+            monkeypatch.setattr(store.engine, "_state", reused)
+            between.cut_after = b"COMMIT"
+            with pytest.raises(StoreError, match="idempotency_key"):
+                await at.post("alice", "lost", "FACT")
+    finally:
+        await asyncio.to_thread(server.remove)
+
+
+def _crash(server: postgres_server.Server, all_of_it: bool) -> None:
+    """Kills a server, or one process of it, after which it starts all others anew; returns when it serves."""
+    if all_of_it:
+        server.kill()
+        server.start()
+        return
+    pid = int(server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"))
+    os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + PATIENCE
+    while pid in server.children():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    server.wait()
+
+
+async def _again(call: Callable[[], Awaitable[None]]) -> None:
+    """Calls until the server is there again."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(Lost, StoreError):
+                return await call()
+            await asyncio.sleep(0.05)
 
 
 async def test_a_running_server_goes_on_with_a_promoted_standby_in_a_new_epoch() -> None:

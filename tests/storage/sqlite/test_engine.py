@@ -163,6 +163,7 @@ async def test_a_dear_write_shares_its_commit_with_no_other_and_gives_way_to_che
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_module, "_SPAN", PATIENCE)
+    monkeypatch.setattr(group_module, "_PATIENCE", 0.0)
     first, second, commits = Gate(), Gate(), list[list[int]]()
     write = GroupWriter.write
 
@@ -193,7 +194,10 @@ async def test_a_dear_write_shares_its_commit_with_no_other_and_gives_way_to_che
     assert commits == [[], [5, 6], [1], [], [7, 8], [2], [3], [4]]
 
 
-async def test_a_dear_write_gives_way_a_few_times_and_then_ends(engine: SqliteEngine) -> None:
+async def test_a_dear_write_gives_way_a_few_times_and_then_ends(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_PATIENCE", 0.0)
     cheap = [Job(post(n), asyncio.get_running_loop().create_future()) for n in range(1, 6)]
     tried = list[int]()
 
@@ -209,6 +213,25 @@ async def test_a_dear_write_gives_way_a_few_times_and_then_ends(engine: SqliteEn
     # Each attempt but the last was undone, and what interrupted it was written.
     assert await asyncio.gather(*(job.future for job in cheap[:4])) == [1, 2, 3, 4]
     assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(1,), (2,), (3,), (4,), (100,)]
+
+
+async def test_a_dear_write_that_is_soon_done_does_not_start_anew(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_PATIENCE", PATIENCE)
+    cheap = Job(post(1), asyncio.get_running_loop().create_future())
+    runs = list[int]()
+
+    def come() -> None:
+        runs.append(1)
+        engine._jobs.put(cheap)
+
+    token = METER.set(Meter(dear=True))
+    dear = asyncio.create_task(engine.write(post(100, then=come)))
+    METER.reset(token)
+    assert await dear == 100
+    assert await cheap.future == 1
+    assert len(runs) == 1
 
 
 async def test_a_dear_write_is_not_charged_what_was_undone_for_cheap_ones(engine: SqliteEngine) -> None:
@@ -231,7 +254,10 @@ async def test_a_dear_write_is_not_charged_what_was_undone_for_cheap_ones(engine
     assert 0 < meter.seconds < work  # the run that was committed did nothing of that
 
 
-async def test_a_write_that_gave_way_can_be_cancelled(engine: SqliteEngine) -> None:
+async def test_a_write_that_gave_way_can_be_cancelled(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_PATIENCE", 0.0)
     gate, cheap = Gate(), Gate()
     token = METER.set(Meter(dear=True))
     dear = asyncio.create_task(engine.write(post(1, then=gate)))

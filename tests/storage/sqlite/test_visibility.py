@@ -71,7 +71,7 @@ WITHOUT: dict[str, set[str]] = {
         *("counted_items", "counted_versions", "counted_working"),
     },
     "where the log was at an instant, or so many events ago: no word of what happened": {
-        *("event_from_at", "event_of_agents", "event_from", "event_at", "log_reach"),
+        *("event_since", "event_of_agents", "event_from", "event_at", "log_reach"),
     },
     "the search index holds all: a search confirms its hits with the store": {
         *("outbox_oldest", "outbox_empty", "archived_keys", "settled_keys", "outbox_items", "settled_sums"),

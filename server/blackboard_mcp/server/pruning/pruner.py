@@ -15,7 +15,7 @@ from dataclasses import replace
 from blackboard_mcp.protocols.answers import (
     NewSummary,
 )
-from blackboard_mcp.protocols.board import BoardConfig, PassStep
+from blackboard_mcp.protocols.board import Board, BoardConfig, PassStep
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.grants import without
@@ -40,6 +40,8 @@ _LOOK_SECONDS = 30.0
 _RETRY_SECONDS = 0.25
 _GRACE = 0.05
 """Seconds to wait after an item's expiry, so that many items that expire one after another take few rounds."""
+_AT_ONCE = 100
+"""The most items that leave in a pass that takes no lease: few enough for one transaction."""
 _BEFORE_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
 _AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
@@ -97,7 +99,7 @@ class _Deciding:
 
 
 def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
-    if outcomes[-1].warning:
+    if outcomes and outcomes[-1].warning:
         logger.warning("pruning pass on %s: %s", board, outcomes[-1].warning)
     return outcomes
 
@@ -244,28 +246,35 @@ class Pruner:
         found = await self._store.find_board(board)
         if found is None or not found.pass_due:
             return
-        if not await self.run_pass(board):
+        if not await self.run_pass(board, found):
             # Another process runs the pass, or died in it, and may not have seen what made this pass due.
             self._wanted.add(board)
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def run_pass(self, board: str) -> list[PassOutcome]:
+    async def run_pass(self, board: str, found: Board | None = None) -> list[PassOutcome]:
         """Runs one whole pass and returns its outcomes, part by part; an empty list when another process runs
-        one.
+        one. `found` is the board as the caller has just found it.
 
         Where a thread is worth a summary, the first part takes only finished, analysed or expired items. Then
         summaries are written outside any transaction, and the last part takes the rest. Each part decides on a
         snapshot and moves in short transactions. A board at or under its low-water mark loses only expired items.
         """
+        deciding = await self._deciding(board)
+        if found is None:
+            found = await self._store.find_board(board)
+        config = BoardConfig() if found is None else found.config
         lease = f"prune:{board}"
+        done: list[PassOutcome] = []
+        if self.writer.chosen(config) != AGENT:
+            done, is_over = await self._at_once(board, deciding, lease)
+            if is_over:
+                await self._judge(board, config, done)
+                return _told(board, done)
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
             return []
         try:
-            deciding = await self._deciding(board)
-            found = await self._store.find_board(board)
-            config = BoardConfig() if found is None else found.config
             deciding.spare(await self.writer.waiting(board, config))
-            outcomes = await self._move(board, deciding.first, deciding)
+            outcomes = done + await self._move(board, deciding.first, deciding)
             if proposed := outcomes[-1].threads:
                 asked = await self.writer.ask(board, config, proposed)
                 deciding.spare(asked)
@@ -278,10 +287,34 @@ class Pruner:
                 pressing = list(deciding.spared.items())
                 deciding.spared.clear()
                 outcomes += await self._apply(board, await self.writer.extracts(board, pressing), deciding)
-            await self._judge(board)
+            await self._judge(board, config, outcomes)
             return _told(board, outcomes)
         finally:
             await self._store.release(lease, self._holder)
+
+    async def _at_once(self, board: str, deciding: _Deciding, lease: str) -> tuple[list[PassOutcome], bool]:
+        """Runs a pass that needs neither summaries nor many transactions, unless another process has the lease.
+
+        It takes no lease itself: what it moves, it checks in the transaction that moves it. Returns the outcomes, and
+        whether nothing of the pass is left to do here.
+        """
+        outcomes: list[PassOutcome] = []
+        is_larger = False
+
+        def decide_at_once(space: Workspace) -> Plan:
+            nonlocal is_larger
+            plan = deciding.first(space)
+            is_larger = bool(plan.threads) or len(plan.moves) > _AT_ONCE
+            return Plan() if is_larger else plan
+
+        unless = (lease, self._holder)
+        while True:
+            outcome = await self._store.prune(board, decide_at_once, reaching=deciding.reach, unless=unless)
+            if outcome.elsewhere or is_larger:
+                return outcomes, not is_larger
+            outcomes.append(outcome)
+            if not (outcome.overtaken and outcome.moved):
+                return outcomes, True
 
     async def _move(self, board: str, decide: Decide, deciding: _Deciding) -> list[PassOutcome]:
         """Applies a decision and returns the outcomes; decides anew while something overtook it."""
@@ -329,12 +362,13 @@ class Pruner:
         prepared = await self.policies.prepare(space.config.policy, *evictable(space))
         return _Deciding(self.policies, prepared)
 
-    async def _judge(self, board: str) -> None:
+    async def _judge(self, board: str, config: BoardConfig, outcomes: Sequence[PassOutcome]) -> None:
         """Reports pressure that a pass could not relieve, and ends pressure that it relieved."""
-        found = await self._store.find_board(board)
-        if found is None or (found.pressure is None and found.working_tokens <= found.config.target_tokens):
+        if not outcomes:
             return
-        if self._tokenizers.find(found.config.tokenizer) is None:
+        if not outcomes[-1].under_pressure and outcomes[-1].tokens_after <= config.target_tokens:
+            return
+        if self._tokenizers.find(config.tokenizer) is None:
             return  # a server with that tokenizer reports the pressure
         state = await self._store.judge_pressure(board, self._describe)
         if state is not None:

@@ -505,7 +505,7 @@ class PostgresEngine:
             Lost: the server is away, and nothing was changed.
         """
         session, changed, results = self._writer, [False], list[tuple[_Job, Any]]()
-        apart = not self._pauses.over() or alone
+        together = self._pauses.over() and not alone
         failed = list[tuple[_Job, BaseException]]()
 
         def change() -> None:
@@ -516,7 +516,7 @@ class PostgresEngine:
                 await session.open()
             await session.prepare_together()
             await session.execute(session.begin())
-            batch = None if apart or not self._jobs else _batch_of(group[0])
+            batch = _batch_of(group[0]) if together and self._jobs else None
             shares = batch is not None and batch == _batch_of(self._jobs[0])
             first = group[0].operation if len(group) == 1 and not (alone or shares) else None
             transaction, pulse = await self._lock(session, lambda: first)
@@ -537,7 +537,6 @@ class PostgresEngine:
             return self._jobs[0].operation if self._jobs and not ends else None
 
         odd = -1
-        missed = 0
         while place < len(group):
             if place and time.monotonic() > until:
                 self._give_back(group[place:])
@@ -545,7 +544,7 @@ class PostgresEngine:
                 break
             job = group[place]
             session.wrote = session.ventured = False
-            if not apart and place != odd and len(alike := self._alike(group, place)) > 1:
+            if together and place != odd and len(alike := self._alike(group, place)) > 1:
                 outcomes = await self._run_together(session, alike, change)
                 if outcomes is None:
                     self._pauses.begin()
@@ -558,11 +557,7 @@ class PostgresEngine:
                         results.append((one, outcome.result))
                 place += len(outcomes)
                 odd = place
-                missed = 0 if outcomes else missed + 1
-                if outcomes:
-                    self._pauses.end()
-                elif apart := missed > 1:
-                    self._pauses.begin()
+                together = self._pauses.go_on(len(outcomes))
             else:
                 try:
                     with _metered(job.meter):

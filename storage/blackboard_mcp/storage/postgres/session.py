@@ -64,6 +64,10 @@ SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE concat_ws('/', (SELECT system_
                  (SELECT oid FROM pg_database WHERE datname = current_database()),
                  to_regclass($1::text || '.installation')::oid) END
 """
+_STARTED: Final = (
+    "SELECT concat_ws('/', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
+)
+"""A crash of one process has the others start anew, and their counts; the first one stays."""
 
 
 class Lost(Exception):
@@ -114,7 +118,7 @@ class Session:
         self.place = ""
         """What tells these data from a copy of them: the cluster, its timeline, the database and its tables."""
         self.started = ""
-        """When the server was started."""
+        """When the server was started, or last recovered from a crash of one of its processes."""
 
     @property
     def is_open(self) -> bool:
@@ -160,7 +164,7 @@ class Session:
     async def locate(self) -> None:
         """Sets `place` and `started`; to be called again when the schema was made."""
         self.place = await self._connection().fetchval(_PLACE, self._address.schema)
-        self.started = str(await self._connection().fetchval("SELECT pg_postmaster_start_time()"))
+        self.started = await self._connection().fetchval(_STARTED)
 
     def begin(self, how: str = "") -> str:
         """Returns the words that begin a transaction."""

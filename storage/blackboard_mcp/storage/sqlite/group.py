@@ -47,6 +47,8 @@ _FEWEST = 4
 """The fewest operations besides the first one that run together: what that takes by itself costs less from there on."""
 _SPAN = 0.05
 """The seconds after which a group takes no more operations, since other processes wait for the lock."""
+_PATIENCE = 0.003
+"""The seconds from which on an expensive operation gives way to a cheap one: before, it is sooner done than undone."""
 _INTERRUPTIONS = 3
 """How often an expensive operation starts anew because a cheap one came."""
 _WAL_LIMIT = 64 << 20
@@ -260,12 +262,12 @@ class GroupWriter:
         try:
             self._check(raw)
             until = time.monotonic() + _SPAN
-            apart, odd, missed = not self._pauses.over(), None, 0
+            together, odd = self._pauses.over(), None
             job = self._jobs.take()
             while job is not None:
                 group.append(job)
                 alike: list[Job] = []
-                if job.batch is not None and not (apart or job is odd or job.dear):
+                if job.batch is not None and together and job is not odd and not job.dear:
                     alike = self._jobs.take_alike(job.batch, _MEMBERS - len(group))
                 if job.batch is not None and alike:
                     group += alike
@@ -274,11 +276,7 @@ class GroupWriter:
                         del group[-len(left) :]
                         self._jobs.give_back(left)
                         odd = left[0]
-                    missed = 0 if ran else missed + 1
-                    if ran:
-                        self._pauses.end()
-                    elif apart := missed > 1:
-                        self._pauses.begin()
+                    together = self._pauses.go_on(ran)
                     if not ran:
                         job = self._jobs.take_beside()
                         continue
@@ -524,8 +522,13 @@ class GroupWriter:
         """
         if not first:
             raw.execute("SAVEPOINT operation")
+        until = time.monotonic() + _PATIENCE
+
+        def interrupts() -> bool:
+            return self._jobs.interrupts() and time.monotonic() >= until
+
         try:
-            job.result = run(raw, job.metered, self._jobs.interrupts if gives_way else None)
+            job.result = run(raw, job.metered, interrupts if gives_way else None)
         except _GivesWay:
             raise
         except BaseException as error:

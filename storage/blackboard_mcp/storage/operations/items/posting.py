@@ -147,10 +147,8 @@ def batch_of(
     agent: str,
     drafts: Sequence[Draft],
     *,
-    config: BoardConfig,
-    once: Once | None = None,
-    look: int = 0,
     ruling: bool = False,
+    **_others: object,
 ) -> Batch | None:
     """Returns the batch to which a post belongs by the arguments of `post`; `None` if it has to run by itself."""
     small = (

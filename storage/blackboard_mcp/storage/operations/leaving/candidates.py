@@ -31,8 +31,11 @@ from ..ledger.rows import BoardRow, Steps, instant, numbers, sql
 from . import guard_index
 
 _PAGE = 100
-_FIRST = 16
-"""The rows of the first page of a costly statement; each further page has twice as many, up to `_PAGE`."""
+_MORE = 2
+"""The rows by which the first page of a costly statement exceeds what is needed if items are as large as on average.
+
+Each further page has twice as many rows, up to `_PAGE`.
+"""
 _THREADS = 16
 _ALL = 1 << 62
 RESTORED = "restored from the archive a while ago"
@@ -115,16 +118,12 @@ def lately(board: BoardRow, now: int) -> Steps[Lately]:
 
 
 def _first_since(board: BoardRow, at: int) -> Steps[int]:
-    """Returns the sequence of the first event at or after a time, by binary search in the log."""
-    low, high = 1, board.seq + 1
-    while low < high:
-        middle = (low + high) // 2
-        rows = yield sql("event_from_at"), (board.no, middle)
-        if rows and rows[0][0] >= at:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    """Returns the sequence from which on all events are at or after a time; one after the last if none is."""
+    if board.seq == 0:
+        return 1
+    rows = yield sql("event_since"), (board.no, at, board.seq, 1 << (board.seq.bit_length() - 1))
+    since: int = rows[0][0]
+    return since
 
 
 def _a_while_ago(board: BoardRow, now: int) -> Steps[Lately]:
@@ -292,12 +291,14 @@ class _Search:
             return
         soft = min(config.ceiling, hard)
         need = self._need_after(early)
+        board = self._board
+        first = min(_MORE + need * board.working_items // max(1, board.working_tokens), _PAGE)
         for stage in (range(1, soft + 1), range(soft + 1, hard + 1)):
             places = [(fresh, importance) for fresh in (0, 1) for importance in stage]
             waiting: set[str] = set()
             for at, (fresh, importance) in enumerate(places):
                 place = (0, 0)
-                page = _FIRST
+                page = first
                 while need > 0:
                     rows = yield sql("going_least"), (*self._bound(fresh, importance, place), page)
                     chosen: list[int] = []

@@ -52,6 +52,8 @@ _NAMED = 20
 
 PART: Final = 100
 """The most items that one transaction of a pass moves, so that others write soon after."""
+ELSEWHERE: Final = PassOutcome((), 0, 0, 0, 0, (), 0, elsewhere=True)
+"""The outcome if another holder has the lease."""
 AHEAD: Final = 4
 """The transactions of a pass asked for at once, so that a busy board does not grow faster than it is pruned."""
 
@@ -73,9 +75,13 @@ class Chosen:
     foreseen: PassOutcome
 
 
-def choose(now: int, board: str, decide: Decide, reaching: Reaching | None) -> Steps[Chosen]:
-    """Decides what to move, on one snapshot, and changes nothing."""
+def choose(
+    now: int, board: str, decide: Decide, reaching: Reaching | None, unless: tuple[str, str] | None = None
+) -> Steps[Chosen | None]:
+    """Decides what to move, on one snapshot, and changes nothing; `None` if another holder has the lease `unless`."""
     row = yield from get_board(board)
+    if unless is not None and (yield sql("lease_elsewhere"), (*unless, now)):
+        return None
     reach = Reach.ALL if reaching is None else reaching(row.config)
     space = yield from workspace(row, now, reach)
     plan = decide(space)
@@ -97,6 +103,7 @@ def choose(now: int, board: str, decide: Decide, reaching: Reaching | None) -> S
         policy=plan.policy,
         warning=plan.warning,
         private_freed=sum(c.tokens for c in gone if c.private),
+        under_pressure=bool(row.pressure),
     )
     return Chosen(space, tuple(moves), _told(plan), foreseen)
 
@@ -108,7 +115,8 @@ def move(write: Write, board: str, chosen: Chosen, moves: Sequence[Move]) -> Ste
     rows = yield from load_any(ledger.no, [m.number for m in moves])
     stay = yield from _stay(ledger, chosen, moves, write.now)
     before = left = ledger.board.working_tokens
-    leaving: list[tuple[ItemRow, int]] = []
+    leaving: list[ItemRow] = []
+    told: list[tuple[EventType, ItemRow, dict[str, Any], list[str]]] = []
     moved: list[tuple[str, int, str]] = []
     for choice in moves:
         row, candidate = rows[choice.number], seen[choice.number]
@@ -119,12 +127,14 @@ def move(write: Write, board: str, chosen: Chosen, moves: Sequence[Move]) -> Ste
         event = EventType.ITEM_EXPIRED if candidate.expired else EventType.ITEM_ARCHIVED
         data = {"pass": ledger.first_seq, "step": choice.step, "why": choice.why}
         concerns = (yield from _concerned(ledger, row)) if candidate.open_work else []
-        leaving.append((row, (yield from ledger.emit(event, row, data=data, concerns=concerns))))
+        leaving.append(row)
+        told.append((event, row, data, concerns))
         moved.append((row.id, choice.step, choice.why))
         left -= row.tokens
-    gone = {row.number: row for row, _ in leaving}
+    gone = {row.number: row for row in leaving}
     if leaving:
-        yield from ledger.archive_all(leaving)
+        seqs = yield from ledger.emit_all(told)
+        yield from ledger.archive_all(list(zip(leaving, seqs, strict=True)))
         data = _public(ledger, gone.values()) | chosen.told | _crowded(gone, chosen.space)
         yield from ledger.emit(EventType.PASS_ENDED, data=data)
         yield from ledger.close()
@@ -139,6 +149,7 @@ def move(write: Write, board: str, chosen: Chosen, moves: Sequence[Move]) -> Ste
         seq=ledger.board.seq,
         private_freed=sum(row.tokens for row in gone.values() if not row.public),
         overtaken=len(moves) - len(moved),
+        under_pressure=bool(ledger.board.pressure),
     )
 
 

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownRefer
 from blackboard_mcp.protocols.events import APART, QUIET, SYSTEM, EventType
 from blackboard_mcp.protocols.items import ItemType, Zone, item_id
 
-from ...operation import Rows, Write
+from ...operation import Many, Rows, Write
 from ..access.permits import Noted, judged_here
 from ..items import trust
 from ..leaving import accounts
@@ -191,6 +191,37 @@ class Ledger:
         ledger's agent. `concerns` names agents whom it concerns; those who
         may not see the item are left out. `told` says that another event of this transaction already tells them.
         """
+        values, named = yield from self._next(event, item, agent, data, concerns)
+        yield sql("event_add"), values
+        if item is not None and not told:
+            for name in named:
+                yield sql("concern_add"), (self.no, name, values[1], item.number)
+        seq: int = values[1]
+        return seq
+
+    def emit_all(
+        self, events: Iterable[tuple[EventType, ItemRow, dict[str, Any], Iterable[str]]]
+    ) -> Steps[list[int]]:
+        """Writes events like `emit`, each with its item, data and concerns, all at once; returns their sequences."""
+        rows, concerned = Many(), Many()
+        for event, item, data, concerns in events:
+            values, named = yield from self._next(event, item, None, data, concerns)
+            rows.append(values)
+            concerned += [(self.no, name, values[1], item.number) for name in named]
+        for name, many in (("event_add", rows), ("concern_add", concerned)):
+            if many:
+                yield sql(name), many
+        return [values[1] for values in rows]
+
+    def _next(
+        self,
+        event: EventType,
+        item: ItemRow | None,
+        agent: str | None,
+        data: dict[str, Any] | None,
+        concerns: Iterable[str],
+    ) -> Steps[tuple[tuple[Any, ...], list[str]]]:
+        """Returns the row of the next event, and whom it concerns."""
         if self.board.copied:
             yield from self._begin_anew()
         self.board.seq += 1
@@ -208,29 +239,24 @@ class Ledger:
             self.ruled = True
         if named and item is not None and not item.public:
             named = yield from audience(self.board.id, item.owner, named)
-        yield (
-            sql("event_add"),
-            (
-                self.no,
-                seq,
-                str(event),
-                None if item is None else item.number,
-                None if item is None else item.type,
-                None if item is None else item.key,
-                None if item is None else item.version,
-                None if item is None else item.thread,
-                actor,
-                "[]" if item is None else item.tags,
-                self.now,
-                dumps(data) if data else "{}",
-                "" if item is None else item.owner,
-                dumps(named[:MAX_CONCERNS]) if named else "[]",
-            ),
+        named = named[:MAX_CONCERNS]
+        values = (
+            self.no,
+            seq,
+            str(event),
+            None if item is None else item.number,
+            None if item is None else item.type,
+            None if item is None else item.key,
+            None if item is None else item.version,
+            None if item is None else item.thread,
+            actor,
+            "[]" if item is None else item.tags,
+            self.now,
+            dumps(data) if data else "{}",
+            "" if item is None else item.owner,
+            dumps(named) if named else "[]",
         )
-        if item is not None and not told:
-            for name in named[:MAX_CONCERNS]:
-                yield sql("concern_add"), (self.no, name, seq, item.number)
-        return seq
+        return values, named
 
     def _begin_anew(self) -> Steps[None]:
         """Skips sequences that other copies of the board may have used, and writes the `board.restored` event."""

@@ -73,6 +73,10 @@ ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE lease.holder = excluded.holder OR lease.until <= ?4
 RETURNING holder;
 
+-- name: lease_elsewhere
+-- Whether another holder than ?2 has a lease.
+SELECT 1 FROM lease WHERE name = ?1 AND holder <> ?2 AND until > ?3;
+
 -- name: lease_release
 -- Give a lease back.
 DELETE FROM lease WHERE name = ?1 AND holder = ?2;

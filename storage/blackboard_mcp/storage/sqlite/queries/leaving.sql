@@ -186,9 +186,18 @@ WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?
   AND NOT EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
 ORDER BY seq, number LIMIT 1;
 
--- name: event_from_at
--- The time of the first event at a sequence or after it.
-SELECT at FROM event WHERE board = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1;
+-- name: event_since
+-- The sequence from which on all events are at or after a time (?2), among those up to ?3: a binary search by steps, of
+-- which the first (?4) is the highest power of two that is not above ?3.
+WITH RECURSIVE search(before, step) AS (
+    SELECT CAST(0 AS BIGINT), CAST(?4 AS BIGINT)
+    UNION ALL
+    SELECT before + CASE WHEN before + step <= ?3 AND (
+            SELECT at FROM event WHERE board = ?1 AND seq >= before + step ORDER BY seq LIMIT 1
+        ) < ?2 THEN step ELSE 0 END, step / 2
+    FROM search WHERE step > 0
+)
+SELECT before + 1 FROM search WHERE step = 0;
 
 -- name: event_of_agents
 -- The newest event of an agent that so many (?3) of agents came after, if it came after a sequence (?4); ?2 is the
