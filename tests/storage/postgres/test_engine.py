@@ -671,6 +671,7 @@ async def test_a_server_that_refuses_the_user_is_told_without_the_password(addre
         "mysql://host/db",
         "postgresql://host/db?schema=Pg-Name",
         "postgresql://u:hidden@host/db?statement_cache_size=100",
+        "postgresql://u:hidden@host/db?sslmode=verify-full&sslrootcert=/no/such/root.crt",
     ],
 )
 def test_a_wrong_address_is_refused_with_the_form_and_without_the_password(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.values import dataclass
 
 SCHEMES = ("postgresql", "postgres")
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -60,6 +62,10 @@ class Address:
         if cached not in (None, "0"):
             raise InvalidInput(f"statement_cache_size can only be 0, for a transaction pooler. {_FORM}")
         listen = given.pop("listen", None)
+        for name in _FILES:
+            # The driver tells of a missing file like of a server that is away, without its name.
+            if (path := given.get(name)) and path != "system" and not os.access(path, os.R_OK):
+                raise InvalidInput(f"{name}={path[:200]!a}: this process can read no such file. {_FORM}")
         return cls(
             dsn=urlunsplit(parts._replace(query=urlencode(given))),
             shown=f"{parts.scheme}://{hosts}{parts.path}",
