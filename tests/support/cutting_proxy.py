@@ -16,6 +16,7 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self._port = port
         self._open: set[asyncio.StreamWriter] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
         self.refusing = False
@@ -35,6 +36,11 @@ class Proxy:
             writer.transport.abort()
         self._open.clear()
 
+    def say(self, words: bytes) -> None:
+        """Sends all clients words that the server has not said."""
+        for writer in self._clients:
+            writer.write(words)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
             writer.transport.abort()
@@ -46,12 +52,14 @@ class Proxy:
             return
         ends = (writer, here)
         self._open.update(ends)
+        self._clients.add(writer)
         cutting, silent = asyncio.Event(), asyncio.Event()
         both = [
             self._start(self._up(reader, ends, cutting, silent)),
             self._start(self._down(there, ends, cutting, silent)),
         ]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        self._clients.discard(writer)
         for end in ends:
             end.transport.abort()
             self._open.discard(end)

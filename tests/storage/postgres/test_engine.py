@@ -237,6 +237,70 @@ async def test_a_connection_cut_in_the_commit_is_answered_by_what_became_of_it(a
     assert numbers(schema_of(address)) == [1, 2, 3]
 
 
+def _message(kind: bytes, severity: bytes, code: bytes) -> bytes:
+    """Returns a message of the server's that tells of something, as it goes over a connection."""
+    words = b"S%b\0V%b\0C%b\0Mterminating connection due to administrator command\0\0" % (
+        severity,
+        severity,
+        code,
+    )
+    return kind + (len(words) + 4).to_bytes(4, "big") + words
+
+
+async def _announce_the_end(store: SqlBoardStore, between: Proxy) -> None:
+    """Has all connections told that they end, as by backends that were terminated and still clean up; returns then."""
+    own = cast(PostgresEngine, store.engine)
+    assert own._news is not None
+    untold = {one._raw for one in (own._writer, *own._readers, own._news) if one.is_open}
+    heard = asyncio.Event()
+
+    def hear(connection: asyncpg.Connection, notice: object) -> None:
+        untold.discard(connection)
+        if not untold:
+            heard.set()
+
+    for raw in list(untold):
+        assert raw is not None
+        raw.add_log_listener(hear)
+    # The notice comes with it, and the driver tells of notices.
+    between.say(_message(b"N", b"NOTICE", b"00000") + _message(b"E", b"FATAL", b"57P01"))
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()
+
+
+async def test_what_is_asked_of_a_connection_whose_end_was_announced_is_asked_again_on_another(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with behind(address) as (store, between):
+        at, own = Table(store), cast(PostgresEngine, store.engine)
+        await at.post("alice", "before", "FACT")
+        await at.query()
+        await _announce_the_end(store, between)
+        assert (await at.post("alice", "after", "FACT")).number == 2
+        assert await at.query() == [2, 1]
+        given = own._end
+
+        async def end(session: Session) -> None:
+            await _announce_the_end(store, between)
+            await given(session)
+
+        monkeypatch.setattr(own, "_end", end)
+        for _ in own._readers:
+            await at.query()
+        monkeypatch.setattr(own, "_end", given)
+        assert await at.query() == [2, 1], "no connection is left for reading"
+        await _announce_the_end(store, between)
+        other = await open_postgres_store(address)
+        try:
+            seen = own.changes()
+            waiting = asyncio.create_task(own.wait_for_change(seen, PATIENCE))
+            await Table(other).post("bob", "news", "FACT")
+            assert await waiting > seen, "nobody looks for news any more"
+        finally:
+            await other.close()
+    assert numbers(schema_of(address)) == [1, 2, 3, 4]
+
+
 async def test_a_commit_that_nobody_can_tell_of_says_so(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ _STARTED: Final = (
 """A crash of one process has the others start anew, and their counts; the first one stays."""
 
 
+
 class Lost(Exception):
     """The connection broke, or the server cannot serve now; the transaction that was open is gone."""
 
@@ -156,7 +157,10 @@ class Session:
             raise StoreError(
                 f"{self._address.shown} refuses the user: {error.args[0]}. Nothing was changed."
             ) from error
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (
+            *(OSError, TimeoutError, asyncpg.PostgresError),
+            *(asyncpg.InterfaceError, asyncpg.InternalClientError),
+        ) as error:
             if is_lost(error) or isinstance(error, TimeoutError):
                 raise Lost(f"{type(error).__name__}: {error}") from error
             raise translated(error, f"connect to {self._address.shown}") from error
@@ -438,7 +442,10 @@ class Session:
         """Ends the connection."""
         raw, self._raw = self._raw, None
         if raw is not None and not raw.is_closed():
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with contextlib.suppress(
+                *(OSError, TimeoutError, asyncpg.PostgresError),
+                *(asyncpg.InterfaceError, asyncpg.InternalClientError),
+            ):
                 await raw.close(timeout=5.0)
 
     def _connection(self) -> asyncpg.Connection:
@@ -477,7 +484,8 @@ _CHANGING: Final = frozenset({"INSERT", "UPDATE", "DELETE"})
 
 def is_lost(error: BaseException) -> bool:
     """Tells whether an error means that the connection or the server is gone."""
-    if isinstance(error, asyncpg.PostgresConnectionError):
+    # The driver's protocol fails on a connection whose end the server has announced and not made yet.
+    if isinstance(error, asyncpg.PostgresConnectionError | asyncpg.InternalClientError):
         return True
     if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate in _NOT_NOW
