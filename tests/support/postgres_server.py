@@ -126,11 +126,6 @@ class Server:
             assert time.monotonic() < until
             time.sleep(0.01)
 
-    def children(self) -> list[int]:
-        """Returns the numbers of the server's processes besides the first."""
-        assert self._process is not None
-        return _children(self._process.pid)
-
     def stop(self, how: int = signal.SIGINT) -> None:
         """Ends the server; by default at once, without waiting for clients."""
         if self._session is not None:

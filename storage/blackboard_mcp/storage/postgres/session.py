@@ -64,11 +64,10 @@ SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE concat_ws('/', (SELECT system_
                  (SELECT oid FROM pg_database WHERE datname = current_database()),
                  to_regclass($1::text || '.installation')::oid) END
 """
-_STARTED: Final = (
-    "SELECT concat_ws('/', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
-)
-"""A crash of one process has the others start anew, and their counts; the first one stays."""
-
+_STARTED: Final = """
+SELECT concat_ws('/', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))
+"""
+"""A server that recovers from the crash of one of its processes is not started anew, but begins its counts anew."""
 
 
 class Lost(Exception):
@@ -119,7 +118,7 @@ class Session:
         self.place = ""
         """What tells these data from a copy of them: the cluster, its timeline, the database and its tables."""
         self.started = ""
-        """When the server was started, or last recovered from a crash of one of its processes."""
+        """When the server was started, and when it last recovered from a crash."""
 
     @property
     def is_open(self) -> bool:
