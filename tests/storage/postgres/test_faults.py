@@ -347,7 +347,8 @@ async def pooler(server: postgres_server.Server) -> AsyncIterator[int]:
     file = server.folder / "pgbouncer.ini"
     file.write_text(
         f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\nunix_socket_dir =\n"
+        f"listen_port = {port}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\n"
+        "server_login_retry = 1\nunix_socket_dir =\n"
     )
     file.write_text(file.read_text().replace("* = host", "postgres = user=blackboard host"))
     file.chmod(0o644)
@@ -366,6 +367,33 @@ async def pooler(server: postgres_server.Server) -> AsyncIterator[int]:
     finally:
         process.terminate()
         await process.wait()
+
+
+async def test_a_standby_that_is_promoted_behind_a_pooler_begins_a_new_epoch() -> None:
+    first = await asyncio.to_thread(postgres_server.Server)
+    second: postgres_server.Server | None = None
+    try:
+        async with pooler(first) as port:
+            pooled = first.address.replace(f":{first.port}/", f":{port}/") + "?statement_cache_size=0"
+            store = await open_postgres_store(pooled)
+            try:
+                at = Table(store)
+                await at.post("alice", "kept", "FACT")
+                second = await asyncio.to_thread(postgres_server.Server.standby, first)
+                second.port = first.port
+                lost = await at.post("alice", "the standby has not received it", "FACT")
+                await asyncio.to_thread(first.kill)
+                await asyncio.to_thread(second.promote)
+                again = await at.post("alice", "after the failover", "FACT")
+                assert again.seq > lost.seq + 1_000, "a sequence was given twice"
+                with pytest.raises(CursorExpired):
+                    await store.end_of_log("main", lost.seq)
+            finally:
+                await store.close()
+    finally:
+        for one in (first, second):
+            if one is not None:
+                await asyncio.to_thread(one.remove)
 
 
 async def test_two_servers_work_behind_a_transaction_pooler(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from blackboard_mcp.storage.trouble import Trouble
 from ..operations.ledger.rows import sql
 from . import copying, migrating
 from .address import Address
-from .session import LONG, Lost, Session, translated, unreachable
+from .session import HERE, LONG, Lost, Session, translated, unreachable
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,8 @@ _SURE: Final = 1.0
 _LOCK: Final = (
     "UPDATE installation SET pulse = pulse + 1 RETURNING schema, pg_current_xact_id()::text, pulse, place"
 )
+_LOCK_POOLED: Final = f"{_LOCK}, {HERE}"
+"""The same behind a pooler, which connects a session to a promoted standby without a word."""
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _REGISTER: Final = (
     f"INSERT INTO index_reader(id, seen_at) VALUES (?1, {_NOW}) "  # noqa: S608 - our own
@@ -660,8 +662,10 @@ class PostgresEngine:
         Raises:
             StoreTooNew: a newer version of the product migrated the schema.
         """
-        rows = await session.ask(_LOCK, following)
-        schema, transaction, pulse, place = rows[0]
+        rows = await session.ask(_LOCK_POOLED if self._address.pooled else _LOCK, following)
+        schema, transaction, pulse, place, *here = rows[0]
+        if here:
+            session.place, session.started = here
         if schema > self._newest:
             self._outdated = migrating.too_new(schema, self._newest)
             raise self._outdated

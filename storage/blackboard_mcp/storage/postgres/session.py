@@ -58,16 +58,18 @@ _WATCHED: Final = {
 """The database looks whether a silent client is still there: it never hears that a machine lost its power."""
 _ESCAPE: Final = "\x1a"
 _CONVERTED: Final = frozenset({bool, Decimal})
-_PLACE: Final = """
-SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
-                 substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
-                 (SELECT oid FROM pg_database WHERE datname = current_database()),
-                 to_regclass($1::text || '.installation')::oid) END
+HERE: Final = """
+CASE WHEN pg_is_in_recovery() THEN '' ELSE concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
+          substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+          (SELECT oid FROM pg_database WHERE datname = current_database()),
+          to_regclass('installation')::oid) END,
+concat_ws('/', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))
 """
-_STARTED: Final = """
-SELECT concat_ws('/', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))
+"""A session's `place` and `started`, as columns of a statement in a transaction.
+
+A server that recovers from the crash of one of its processes is not started anew, but begins its counts anew.
 """
-"""A server that recovers from the crash of one of its processes is not started anew, but begins its counts anew."""
+_LOCATE: Final = "SELECT " + HERE.replace("'installation'", "$1::text || '.installation'")
 
 
 class Lost(Exception):
@@ -166,8 +168,7 @@ class Session:
 
     async def locate(self) -> None:
         """Sets `place` and `started`; to be called again when the schema was made."""
-        self.place = await self._connection().fetchval(_PLACE, self._address.schema)
-        self.started = await self._connection().fetchval(_STARTED)
+        self.place, self.started = await self._connection().fetchrow(_LOCATE, self._address.schema)
 
     def begin(self, how: str = "") -> str:
         """Returns the words that begin a transaction."""
