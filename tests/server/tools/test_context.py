@@ -93,6 +93,16 @@ async def test_I7_I8_rules_and_hot_issues_stand_whole_at_any_budget_or_the_call_
 
 
 @both
+async def test_constraints_of_the_core_stand_first_among_the_rules(board: Any, mode: str) -> None:
+    ann, bob = await furnish(board)
+    await ann.do("core", constraints=["Never restart billing.", "Ask first."])
+    given = await bob.do("get_context", query="which paint for the pump")
+    rules = [entry["id"] for entry in given["entries"] if entry["part"] == "rules"]
+    assert rules == ["core 1", "core 2", "K-1"]
+    assert "core 1: Never restart billing." in given["context"].splitlines()
+
+
+@both
 async def test_what_left_is_found_and_hidden_items_are_not(board: Any, mode: str) -> None:
     ann, bob = await furnish(board)
     await ann.do("post", text="Secret paint recipe", visibility="private", type="FACT")

@@ -130,11 +130,11 @@ class Contexts:
         )
         context = await in_thread(render)
         await self._board.rules.saw(name, agent, book.revision)
-        paths = {one.id for one in parts}
+        no_items = {one.id for one in parts} | {rule.id for rule in book.rules if not rule.number}
         shown = [
             parse_ref(id_).number
             for id_, part in context.entries
-            if part != "yours" and id_[:2] != "T-" and id_ not in paths
+            if part != "yours" and id_[:2] != "T-" and id_ not in no_items
         ]
         attention, seq = await self._board.attention(agent, name, items=shown, way=Way.CONTEXT)
         return Given(context, book.revision, seq, attention)
