@@ -134,6 +134,19 @@ async def test_stewards_change_the_core_and_the_board(board: Any) -> None:
     assert (await board.info()).settings["target_tokens"] == 9_000
 
 
+async def test_who_changes_the_settings_of_an_answer_changes_none_of_the_board(board: Any) -> None:
+    rule = {"name": "only-objects", "key": "z:*", "schema": {"type": "object"}}
+    await board.change(settings={"validation": [rule], "steps": ["resolved", "logs"]})
+    told = (await board.info()).settings
+    assert told["steps"] == ["resolved", "logs"]
+    told["steps"].append("threads")
+    told["validation"][0]["schema"]["type"] = "array"
+    assert (await board.info()).settings["validation"] == [rule]
+    assert (await board.info()).settings["steps"] == ["resolved", "logs"]
+    with pytest.raises(Refused, match="only-objects"):
+        await board.post("[1]", key="z:1")
+
+
 async def test_figures_agents_and_explanations_are_typed(place: Any, board: Any) -> None:
     bob = await place.join("bob")
     await bob.post("another")

@@ -135,7 +135,7 @@ def _members(members: Mapping[str, Role]) -> str:
 
 
 def _setting(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 class Rendering:

@@ -105,10 +105,12 @@ _NOTHING = "Nothing was changed."
 
 
 def said_settings(config: BoardConfig) -> dict[str, Any]:
-    """Returns a configuration as the settings that make it."""
+    """Returns a configuration as the settings that make it: JSON values, which belong to the caller alone."""
     from .panels import shown_panels
 
-    return asdict(config) | {"validation": shown(config.validation), "panels": shown_panels(config.panels)}
+    told = asdict(config) | {"validation": shown(config.validation), "panels": shown_panels(config.panels)}
+    said: dict[str, Any] = json.loads(json.dumps(told))
+    return said
 
 
 def check_settings(

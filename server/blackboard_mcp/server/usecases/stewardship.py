@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -297,7 +296,7 @@ def _expected(config: BoardConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidInput: a setting is unknown.
     """
-    said = json.loads(json.dumps(said_settings(config)))
+    said = said_settings(config)
     for name in given:
         if name not in said:
             raise InvalidInput(
