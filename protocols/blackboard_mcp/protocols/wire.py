@@ -232,9 +232,16 @@ class WireEvent(Wire):
     )
 
 
+def _own(value: Any) -> Any:
+    """Returns a copy of a JSON value that shares no list or object with it."""
+    if isinstance(value, dict):
+        return {name: _own(inner) for name, inner in value.items()}
+    return [_own(inner) for inner in value] if isinstance(value, list) else value
+
+
 def wire_event(event: Event) -> WireEvent:
-    """Returns an event as structured results show it."""
-    data = event.data
+    """Returns an event as structured results show it: whoever changes it changes nothing that others get."""
+    data = _own(event.data)
     if isinstance(status := data.get("status"), list) and len(status) == 2:
         was, now = (
             {**data.get(name, {}), "status": one} for name, one in zip(("was", "now"), status, strict=True)
@@ -251,7 +258,7 @@ def wire_event(event: Event) -> WireEvent:
         at=event.at,
         data=data,
         type=None if event.type is None else str(event.type),
-        metadata=event.metadata,
+        metadata=_own(event.metadata),
     )
 
 

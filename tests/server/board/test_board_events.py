@@ -52,6 +52,20 @@ async def test_an_iterator_gives_each_matching_event_once_in_order(place: Any, b
     assert await take(board.events(since=0), 2) == [1, 2]
 
 
+async def test_who_changes_an_event_changes_none_that_others_get(place: Any, board: Any) -> None:
+    bob = await place.join("bob")
+    item = await board.post("a", metadata={"seen": {"by": ["alice"]}})
+    await board.post(id=item.id, metadata={"seen": {"by": ["carl"]}})
+    for event in (await board.changes(1)).events:
+        if event.item == item.id:
+            event.metadata["seen"]["by"].append("alice again")
+            event.data.get("was", {}).get("metadata", {}).clear()
+    posted, changed = [event for event in (await bob.changes(1)).events if event.item == item.id]
+    assert posted.metadata == {"seen": {"by": ["alice"]}}
+    assert changed.metadata == {"seen": {"by": ["carl"]}}
+    assert changed.data["was"] == {"metadata": {"seen": {"by": ["alice"]}}}
+
+
 @pytest.mark.parametrize("place", ["memory", "file", "modern", "legacy", "stdio"], indirect=True)
 async def test_an_event_has_type_tags_metadata_and_what_was_before(place: Any, board: Any) -> None:
     bob = await place.join("bob")
