@@ -227,3 +227,33 @@ async def test_an_error_assures_of_no_change_who_asked_for_one(board: Any) -> No
     assert "othing was changed" not in str(told.value)
     with pytest.raises(InvalidInput, match="othing was changed"):
         await board.post("", key="a b")
+
+
+async def test_a_text_is_not_taken_for_the_list_of_its_letters(board: Any) -> None:
+    for call in (
+        lambda: board.post("x", tags="db"),
+        lambda: board.post("x", agree="all"),
+        lambda: board.post("x", edges={"supports": "11"}),
+        lambda: board.read("F-1"),
+        lambda: board.open_debate("F-1", watchers="bob"),
+        lambda: board.set_core(0, constraints="never guess"),
+        lambda: board.join(skills="sql"),
+        lambda: board.join(protocols="critique"),
+        lambda: board.next_request(skills="sql", seconds=0),
+        lambda: board.claim(skills="sql", seconds=0),
+        lambda: board.claim(paths="key:plan:*"),
+        lambda: board.plan(cancel="T-1"),
+        lambda: board.start_run("why", "bob"),
+        lambda: board.finalize("x", cites="F-1"),
+        lambda: board.constraint(confirm="P-1"),
+        lambda: board.report_result("lint", False, cites="F-1"),
+        lambda: board.retry_dead("group", "1.1"),
+    ):
+        with pytest.raises(InvalidInput, match="list of texts"):
+            await call()
+    with pytest.raises(InvalidInput, match="list of texts"):
+        board.handlers("reviewers").handler(tags="db")(print)
+    async with board.transaction() as tx:
+        with pytest.raises(InvalidInput, match="list of texts"):
+            tx.debate("open", "F-1", watchers="bob")
+    assert await board.query().all() == [await board.item("F-1")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.late_models import request_wire
 
-from .calls import Calls
+from .calls import Calls, listed
 from .durable import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Asks(Calls):
         Raises:
             InvalidInput: one of them is no valid skill.
         """
-        given = {"skills": None if skills is None else list(skills), "seconds": seconds}
+        given = {"skills": listed(skills), "seconds": seconds}
         told: Any = await self._call("respond", given, request_wire.RespondAnswer)
         found = told.root if isinstance(told, request_wire.RespondAnswer) else told
         return found if isinstance(found, request_wire.RequestAnswer) else None

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.wire import EventsAnswer
 from pydantic import BaseModel
 
 A = TypeVar("A", bound=BaseModel)
+
+
+def listed(values: Iterable[Any] | None) -> list[Any] | None:
+    """Returns the values as a list, or `None`. A text is no list of its letters, though it is a sequence of texts.
+
+    Raises:
+        InvalidInput: a single text was given.
+    """
+    if isinstance(values, str | bytes):
+        raise InvalidInput(f"A list of texts is wanted, not the text {values[:40]!r}. Nothing was changed.")
+    return None if values is None else list(values)
 
 
 class EventSource(Protocol):

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import Outcome
 from blackboard_mcp.protocols.late_models import debate_wire
 from blackboard_mcp.protocols.literals import OutcomeName
 
-from .calls import Calls
+from .calls import Calls, listed
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.debate_wire import DebateAnswer
@@ -22,7 +22,7 @@ class Debates(Calls):
         self, id: str, *, watchers: Sequence[str] = (), idempotency_key: str | None = None
     ) -> DebateAnswer:
         """Opens a debate on the item, or adds the agent and `watchers` to the open one."""
-        return await self._debate("open", id, idempotency_key, watchers=list(watchers) or None)
+        return await self._debate("open", id, idempotency_key, watchers=listed(watchers) or None)
 
     async def acknowledge(
         self, id: str, *, reason: str = "", idempotency_key: str | None = None

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY
 from blackboard_mcp.protocols.late_models import group_wire
 
-from .calls import Calls
+from .calls import Calls, listed
 from .durable import POLL_SECONDS
 from .following import Filter
 
@@ -197,13 +197,13 @@ class Groups(Calls):
     async def retry_dead(self, group: str, handles: Sequence[str]) -> None:
         """Makes dead letters wait for delivery again."""
         await self._call(
-            "consume", {"group": group, "op": "retry", "ids": list(handles)}, group_wire.GroupDoneAnswer
+            "consume", {"group": group, "op": "retry", "ids": listed(handles)}, group_wire.GroupDoneAnswer
         )
 
     async def drop_dead(self, group: str, handles: Sequence[str]) -> None:
         """Deletes dead letters."""
         await self._call(
-            "consume", {"group": group, "op": "drop", "ids": list(handles)}, group_wire.GroupDoneAnswer
+            "consume", {"group": group, "op": "drop", "ids": listed(handles)}, group_wire.GroupDoneAnswer
         )
 
     async def end_group(self, group: str) -> None:

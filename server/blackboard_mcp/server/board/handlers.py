@@ -18,6 +18,8 @@ from blackboard_mcp.protocols.messages.base import Address, MessageProtocol
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.wire import WireEvent
 
+from .calls import listed
+
 if TYPE_CHECKING:
     from .groups import Worker
     from .surface import BoardAccess
@@ -133,7 +135,7 @@ def _filter(
         "type": type and str(type),
         "event": event,
         "agent": agent,
-        "tags": list(tags) or None,
+        "tags": listed(tags) or None,
     }
     return {name: value for name, value in said.items() if value is not None}
 

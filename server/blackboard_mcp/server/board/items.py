@@ -32,7 +32,7 @@ from blackboard_mcp.protocols.wire import (
 )
 from pydantic import ConfigDict, TypeAdapter
 
-from .calls import Calls
+from .calls import Calls, listed
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.board_wire import BoardsAnswer, StatisticsAnswer, WirePanel
@@ -138,7 +138,7 @@ class Items(Calls):
             "type": _word(type),
             "importance": importance,
             "tags": _listed(tags),
-            "edges": None if edges is None else {str(kind): list(ids) for kind, ids in edges.items()},
+            "edges": None if edges is None else {str(kind): listed(ids) for kind, ids in edges.items()},
             "key": key,
             "expected_version": expected_version,
             "id": id,
@@ -146,7 +146,7 @@ class Items(Calls):
             "visibility": _word(visibility),
             "ttl_seconds": ttl_seconds,
             "metadata": None if metadata is None else dict(metadata),
-            "agree": None if agree is None else list(agree),
+            "agree": listed(agree),
             "thread": thread,
         }
         answer = await self._call("post", given, PostAnswer, once=idempotency_key)
@@ -417,9 +417,8 @@ def _listed(values: Sequence[str] | None) -> list[str] | None:
     Raises:
         InvalidInput: a single text was given.
     """
-    if isinstance(values, str):
-        raise InvalidInput(f"A list of texts is wanted, not the text '{values[:40]}'. Nothing was changed.")
-    return None if values is None else [str(value) for value in values]
+    texts = listed(values)
+    return None if texts is None else [str(text) for text in texts]
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.late_models import run_wire
 
-from .calls import Calls
+from .calls import Calls, listed
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.run_wire import JoinAnswer
@@ -38,9 +38,9 @@ class Participates(Calls):
         """
         given = {
             "role": role,
-            "skills": None if skills is None else list(skills),
+            "skills": listed(skills),
             "interests": None if interests is None else [dict(filter_) for filter_ in interests],
-            "protocols": None if protocols is None else list(protocols),
+            "protocols": listed(protocols),
         }
         return await self._call("join", given, run_wire.JoinAnswer, once=idempotency_key)
 

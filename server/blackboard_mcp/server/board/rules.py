@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from blackboard_mcp.protocols.late_models import rule_wire
 
-from .calls import Calls
+from .calls import Calls, listed
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.rule_wire import ConstraintAnswer, ContextAnswer, ResultAnswer
@@ -47,7 +47,7 @@ class KeepsRules(Calls):
             "strength": strength,
             "scope": scope,
             "id": id,
-            "confirm": list(confirm) or None,
+            "confirm": listed(confirm) or None,
             "retire": retire,
             "message": message,
             "check": check,
@@ -87,6 +87,6 @@ class KeepsRules(Calls):
             "ok": ok,
             "subject": subject or None,
             "text": text or None,
-            "cites": list(cites) or None,
+            "cites": listed(cites) or None,
         }
         return await self._call("report_result", given, rule_wire.ResultAnswer, once=idempotency_key)

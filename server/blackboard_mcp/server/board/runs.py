@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from blackboard_mcp.protocols.late_models import run_wire
 from blackboard_mcp.protocols.runs import ROUNDS
 
-from .calls import Calls
+from .calls import Calls, listed
 from .durable import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TakesTurns(Calls):
         """
         start = {
             "problem": problem,
-            "agents": list(agents) or None,
+            "agents": listed(agents) or None,
             "strategy": strategy,
             "fallback": fallback,
             "max_rounds": max_rounds,
@@ -108,5 +108,5 @@ class TakesTurns(Calls):
             Refused: the agent is not the decider, or the run is finished.
             UnknownReference: there is no such run, or no such item to cite.
         """
-        given = {"text": text, "cites": list(cites) or None, "run": run}
+        given = {"text": text, "cites": listed(cites) or None, "run": run}
         return await self._call("finalize", given, run_wire.FinalAnswer, once=idempotency_key)

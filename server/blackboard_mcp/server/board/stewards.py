@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.literals import LifecycleName
 
-from .calls import Calls
+from .calls import Calls, listed
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.board_wire import BoardAnswer, CoreAnswer, PruneAnswer
@@ -44,7 +44,7 @@ class Stewards(Calls):
         given = {
             "expected_version": expected_version,
             "objective": objective,
-            "constraints": None if constraints is None else list(constraints),
+            "constraints": listed(constraints),
             "flags": None if flags is None else dict(flags),
         }
         return await self._call("core", given, board_wire.CoreAnswer, once=idempotency_key)

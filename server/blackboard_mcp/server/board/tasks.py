@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.late_models import plan_wire
 from blackboard_mcp.protocols.stages import StageOp
 
-from .calls import Calls
+from .calls import Calls, listed
 from .durable import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Plans(Calls):
             raise InvalidInput("Give items to plan, tasks to cancel, or a budget. Nothing was changed.")
         given = {
             "items": [dict(item) for item in items] or None,
-            "cancel": list(cancel) or None,
+            "cancel": listed(cancel) or None,
             "why": why or None,
             "budget": None if budget is None else dict(budget),
         }
@@ -118,8 +118,8 @@ class Plans(Calls):
         """
         given = {
             "id": id,
-            "skills": None if skills is None else list(skills),
-            "paths": list(paths) or None,
+            "skills": listed(skills),
+            "paths": listed(paths) or None,
             "seconds": None if id or paths else seconds,
             "lease_seconds": lease_seconds,
         }
@@ -156,8 +156,8 @@ class Plans(Calls):
             "text": text or None,
             "lease": lease,
             "ok": ok,
-            "cites": list(cites) or None,
-            "paths": list(paths) or None,
+            "cites": listed(cites) or None,
+            "paths": listed(paths) or None,
             "lease_seconds": lease_seconds,
             "usage": None if usage is None else dict(usage),
         }

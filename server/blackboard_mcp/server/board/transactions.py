@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.keys import check_glob, check_key
 from blackboard_mcp.protocols.literals import DebateCallName, OutcomeName
 from blackboard_mcp.protocols.wire import ItemsAnswer, TransactionAnswer, WireItem
 
-from .calls import Calls
+from .calls import Calls, listed
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ class Transaction:
     ) -> None:
         """Makes one call in the debate about an item; `op` is one of the debate tool's, except `status`."""
         given = {
-            **{"op": op, "id": id, "reason": reason, "watchers": list(watchers)},
+            **{"op": op, "id": id, "reason": reason, "watchers": listed(watchers)},
             **{"approve": approve, "outcome": outcome, "to": to},
         }
         self._going_on()
