@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Any
 
@@ -216,6 +217,33 @@ async def test_leaving_the_board_ends_hooks_streams_and_queues(place: Any) -> No
     with pytest.raises(StoreClosed):
         await asyncio.wait_for(waiting, PATIENCE)
     assert not hook.running
+
+
+@pytest.mark.parametrize("place", ["memory"], indirect=True)
+async def test_a_callback_that_catches_its_cancellation_keeps_no_board_open(
+    place: Any, board: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def returns(_: Any) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            begun.set()
+            await asyncio.Event().wait()
+
+    async def raises(_: Any) -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("cleaning up failed") from None
+
+    caplog.set_level(logging.CRITICAL)
+    for callback in (returns, raises):
+        begun = asyncio.Event()
+        hook = await board.on({}, callback)
+        await texts(board, 1)
+        await begun.wait()
+        async with asyncio.timeout(PATIENCE):
+            await hook.aclose()
+        assert not hook.running
 
 
 async def test_a_queue_gives_each_event_to_one_worker(board: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -300,6 +301,23 @@ async def test_a_handler_that_is_cancelled_from_within_fails_alone(tmp_path: Pat
                 await board.post(f"n{number}", type="LOG")
             await so(lambda: len(done) == 4)
         assert sorted(item or "" for item in done) == ["", "L-1", "L-2", "L-3"]
+
+
+async def test_a_handler_that_catches_its_cancellation_keeps_nothing_running() -> None:
+    async with Board.open(agent="ann") as board:
+        begun = asyncio.Event()
+
+        @board.handler(event="item.posted")
+        async def returns(event: WireEvent) -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                begun.set()
+                await asyncio.Event().wait()
+
+        async with asyncio.timeout(PATIENCE):
+            async with board.handling("group"):
+                await board.post("one", type="LOG")
+                await begun.wait()
+        assert (await board.groups())[0].in_flight == 0
 
 
 async def test_a_board_that_is_gone_ends_the_handlers_with_its_error(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.wire import WireEvent
 
 from .calls import listed
+from .hooks import ending
 
 if TYPE_CHECKING:
     from .groups import Worker
@@ -306,7 +307,7 @@ class Handlers:
         worker = self._board.worker(self._group, wanted, lease_seconds=self._lease)
         try:
             async with worker:
-                while True:
+                while not ending():  # a handler may have caught its cancellation
                     await self._next(worker)
         except Conflict as error:
             # A call that was cancelled midway may have settled already what is settled again at the end.
@@ -348,8 +349,7 @@ class Handlers:
                             )
                         await answer
             except (Exception, asyncio.CancelledError) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                if isinstance(error, asyncio.CancelledError) and ending():
                     raise  # these handlers are being ended; what a handler itself cancelled has failed
                 what = (
                     f"it took more than {self._seconds:g} s"

@@ -24,6 +24,12 @@ OnError = Callable[[WireEvent, Exception, int], bool | None]
 """Called with an event, the error of its callback, and the attempt's number from 1; `True` skips the event."""
 
 
+def ending() -> bool:
+    """Tells whether the present task was cancelled, also where what it ran caught that."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 class Hook:
     """A callback that its own task calls for each event, in order.
 
@@ -74,6 +80,8 @@ class Hook:
                     return
                 await self._deliver(event)
                 self._reader.done(event)
+                if ending():  # the callback caught its cancellation, and returned
+                    return
         except Exception as error:
             self.error = error
             logger.exception("a hook ended at %d", self._reader.place)
@@ -87,8 +95,7 @@ class Hook:
                 if inspect.isawaitable(done):
                     await done
             except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
+                if ending():
                     raise
                 failure: Exception = RuntimeError(f"the callback was cancelled: {error}")
             except Exception as error:
@@ -103,6 +110,8 @@ class Hook:
             if self._told(event, failure, attempt):
                 self.error = None
                 return
+            if ending():  # the callback raised something else when it was cancelled
+                raise asyncio.CancelledError
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
