@@ -83,6 +83,26 @@ async def test_what_a_worker_did_not_begin_is_no_attempt(board: Any) -> None:
     assert await board.dead_letters("g") == []
 
 
+async def test_a_job_that_a_cancelled_step_settled_is_no_conflict_of_the_next(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = board._call
+
+    async def cancelled_with_its_answer(*given: Any, **more: Any) -> None:
+        await call(*given, **more)
+        raise asyncio.CancelledError
+
+    async with board.worker("g", JOBS) as worker:
+        await jobs(board, 1)
+        first = await anext(worker)
+        with monkeypatch.context() as patched:
+            patched.setattr(board, "_call", cancelled_with_its_answer)
+            with pytest.raises(asyncio.CancelledError):
+                await worker.fail("not today")
+        again = await anext(worker)
+        assert (again.event, again.why) == (first.event, "not today")
+
+
 async def test_mistakes_with_groups_are_told(board: Any) -> None:
     with pytest.raises(InvalidInput):
         board.worker("g", limit=0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Unreachable
 from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY
 from blackboard_mcp.protocols.late_models import group_wire
 
@@ -46,7 +46,7 @@ class Worker:
         self._current: WireDelivery | None = None
         self._ack: list[str] = []
         self._fail: dict[str, str] = {}
-        self._unsure = False  # whether these were reported by a call that was cancelled, and perhaps done
+        self._unsure = False  # whether these were reported by a call without an answer, and perhaps done
         self._ended = False
 
     async def __aenter__(self) -> Self:
@@ -75,9 +75,15 @@ class Worker:
         while not self._held:
             if self._ended:
                 raise StopAsyncIteration
-            answer = await self._turn(
-                filter=self._filter, limit=self._limit, seconds=POLL_SECONDS, lease_seconds=self._lease
-            )
+            try:
+                answer = await self._turn(
+                    filter=self._filter, limit=self._limit, seconds=POLL_SECONDS, lease_seconds=self._lease
+                )
+            except Conflict:
+                if not self._unsure:
+                    raise
+                self._unsure = False  # the call without an answer had settled them: ask for new ones alone
+                continue
             self._filter = None
             self._held.extend(answer.deliveries)
         self._current = self._held.popleft()
@@ -154,7 +160,7 @@ class Worker:
         except Conflict:
             self._ack, self._fail = [], {}
             raise
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Unreachable):
             self._unsure = True
             raise
         self._ack, self._fail, self._unsure = [], {}, False
