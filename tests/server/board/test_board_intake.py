@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
+from blackboard_mcp.server.board import Board
 
 LINES = [
     {"id": "m1", "kind": "message", "text": "Never commit to main. How are you?", "thread": "s1"},
@@ -30,6 +32,13 @@ async def test_programs_hand_over_lines_once(place: Any, board: Any) -> None:
         await board.hand_over([])
     secret = await board.hand_over([{"id": "s", "kind": "message", "text": "AKIA" + "ABCDEFGHIJKLMNOP"}])
     assert secret.masked == 1
+
+
+async def test_a_board_that_is_opened_again_takes_hand_overs(tmp_path: Path) -> None:
+    board = Board.open(agent="alice", data=tmp_path)
+    for line in LINES:
+        async with board:
+            assert len((await board.hand_over([line])).items) == 1
 
 
 @pytest.mark.parametrize("place", ["stdio"], indirect=True)

@@ -49,7 +49,7 @@ class Board(BoardAccess):
         self._opening = opening
         self._others: WeakSet[Board] = WeakSet()
         self._stack: AsyncExitStack | None = None
-        self._intake: Intake | None = None
+        self._intake: tuple[Installation, Intake] | None = None
 
     @classmethod
     def open(
@@ -124,12 +124,12 @@ class Board(BoardAccess):
 
         opened = self._opening.opened
         settings, blackboard = opened.settings, opened.blackboard
-        if self._intake is None:
+        if self._intake is None or self._intake[0] is not opened:
             secrets = Secrets(settings.secrets, settings.secret_patterns)
-            self._intake = Intake(blackboard, secrets, opened.reader)
+            self._intake = opened, Intake(blackboard, secrets, opened.reader)
         grant = await blackboard.rights.enter(of_this_process(self.agent), NEEDS, self.name)
         with under(grant):
-            done = await self._intake.hand_over(self.agent, self.name, lines_of(document))
+            done = await self._intake[1].hand_over(self.agent, self.name, lines_of(document))
         return rule_wire.IntakeAnswer.model_validate(done.facts)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
