@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.debates import DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.items import DELETED, EdgeKind, ItemType, Status, Visibility, Zone
 from blackboard_mcp.server import Board, blocking, board
+from patience import PATIENCE
 
 
 def test_short_imports_are_what_the_board_has_and_load_nothing_before() -> None:
@@ -69,6 +70,40 @@ async def test_it_works_where_another_loop_runs_as_in_notebooks(tmp_path: Path) 
     with blocking(Board.open(agent="ann", data=tmp_path)) as (ann, run):
         assert run(ann.post("x")).id == "F-1"
         await asyncio.sleep(0)
+
+
+_INTERRUPTED = """
+import asyncio, signal, threading
+from blackboard_mcp.server import Board, blocking
+
+async def interrupted(call):
+    main = threading.main_thread().ident
+    asyncio.get_running_loop().call_soon(signal.pthread_kill, main, signal.SIGINT)
+    return await call
+
+async def held(stream):
+    yield await interrupted(anext(stream))
+
+with blocking(Board.open(agent="ann")) as (ann, run):
+    try:
+        run(interrupted(ann.claim(seconds=25)))
+    except KeyboardInterrupt:
+        run(ann.plan([{"title": "survey the stations"}]))
+        run(asyncio.sleep(0))
+        print(run(ann.task("T-1")).holder)
+    events = ann.events(since=run(ann.info()).seq)
+    try:
+        next(run.each(held(events)))
+    except KeyboardInterrupt:
+        run(ann.post_all([{"text": "one"}, {"text": "two"}]))
+        print(run(anext(events)).item, run(anext(events)).item)
+"""
+
+
+def test_an_interrupt_cancels_the_call_that_it_interrupts() -> None:
+    command = [sys.executable, "-c", _INTERRUPTED]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert said.stdout.splitlines() == ["None", "F-1 F-2"]
 
 
 def test_an_error_within_the_block_closes_the_board(tmp_path: Path) -> None:
