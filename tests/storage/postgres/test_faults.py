@@ -226,7 +226,7 @@ async def test_a_commit_lost_in_a_crash_is_not_taken_for_anothers_that_got_its_n
 
 
 def _crash(server: postgres_server.Server, all_of_it: bool) -> None:
-    """Kills a server and starts it, or kills one process of it, after which it ends all others, recovers and serves on."""
+    """Kills a server and starts it, or kills one process of it, after which it recovers and serves on."""
     if all_of_it:
         server.kill()
         server.start()
