@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,17 +23,20 @@ class Meter:
         self.working = 0
 
     @contextmanager
-    def in_thread(self, clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
+    def in_thread(
+        self, clock: Callable[[], float] = time.thread_time, most: float = math.inf
+    ) -> Iterator[None]:
         """Counts the time of this thread inside the `with` block.
 
-        `clock` returns seconds; pass another if threads that are not our own do part of the work.
+        `clock` returns seconds; pass another if threads that are not our own do part of the work. No more than `most`
+        seconds count.
         """
         self.working += 1
         begun = clock()
         try:
             yield
         finally:
-            self.seconds += clock() - begun
+            self.seconds += min(clock() - begun, most)
             self.working -= 1
 
     @contextmanager
@@ -48,15 +52,20 @@ class Meter:
 
 
 @contextmanager
-def shared(meters: Sequence[Meter], clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
-    """Counts the time inside the `with` block for several calls, in equal parts; `clock` as for `Meter.in_thread`."""
+def shared(
+    meters: Sequence[Meter], clock: Callable[[], float] = time.thread_time, most: float = math.inf
+) -> Iterator[None]:
+    """Counts the time inside the `with` block for several calls, in equal parts.
+
+    `clock` and `most` are as for `Meter.in_thread`.
+    """
     for meter in meters:
         meter.working += 1
     begun = clock()
     try:
         yield
     finally:
-        spent = clock() - begun
+        spent = min(clock() - begun, most)
         for meter in meters:
             meter.seconds += spent / len(meters)
             meter.working -= 1

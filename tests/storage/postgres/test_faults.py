@@ -21,7 +21,8 @@ import postgres_server
 import pytest
 from blackboard_mcp.protocols.clock import SystemClock
 from blackboard_mcp.protocols.errors import CursorExpired, StoreBusy, StoreError, StoreFull
-from blackboard_mcp.storage.postgres import session
+from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.storage.postgres import engine, session
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
@@ -157,6 +158,18 @@ async def test_a_slow_database_serves_everybody_in_order(tmp_path: Path) -> None
         posted = await asyncio.gather(*(at.post("alice", f"fact {n}", "FACT") for n in range(10)))
         assert sorted(item.number for item in posted) == list(range(2, 12))
         assert len(await at.query(limit=50)) == 11
+
+
+async def test_a_database_that_stalls_counts_as_little_of_its_callers_work(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (store, between):
+        at = Table(store)
+        await at.post("alice", "before", "FACT")
+        between.delay = 4 * engine._MOST_COUNTED
+        for call in (at.query, lambda: at.post("alice", "during", "FACT")):
+            token = METER.set(meter := Meter())
+            await call()
+            METER.reset(token)
+            assert meter.seconds == engine._MOST_COUNTED
 
 
 async def _posted(at: Table, text: str) -> int:

@@ -52,6 +52,8 @@ _LOCK: Final = (
 )
 _LOCK_POOLED: Final = f"{_LOCK}, {HERE}"
 """The same behind a pooler, which connects a session to a promoted standby without a word."""
+_MOST_COUNTED: Final = 0.05
+"""The most seconds that an operation counts as its caller's work: a database that stalls works for nobody."""
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _REGISTER: Final = (
     f"INSERT INTO index_reader(id, seen_at) VALUES (?1, {_NOW}) "  # noqa: S608 - our own
@@ -640,7 +642,9 @@ class PostgresEngine:
         batch = _batch_of(jobs[0])
         assert batch is not None
         try:
-            with shared([job.meter for job in jobs if job.meter is not None], time.perf_counter):
+            with shared(
+                [job.meter for job in jobs if job.meter is not None], time.perf_counter, _MOST_COUNTED
+            ):
                 return await session.run(partial(batch.together, [job.operation for job in jobs]), changed)
         except (Lost, asyncio.CancelledError):
             raise
@@ -913,5 +917,5 @@ def _metered(meter: Meter | None) -> Any:
     if meter is None:
         yield
         return
-    with meter.in_thread(time.perf_counter):
+    with meter.in_thread(time.perf_counter, _MOST_COUNTED):
         yield
