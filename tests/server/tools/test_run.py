@@ -40,6 +40,13 @@ class Broken:
         raise RuntimeError("private words")
 
 
+class Garbled:
+    """A strategy of a user that passes on what a model wrote, with half of a surrogate pair in it."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        return Chosen(dict.fromkeys(situation.eligible, "Look \ud83d"), "")
+
+
 class Watcher:
     """A strategy of strategies: where the round before said nothing new, the other one chooses."""
 
@@ -74,6 +81,7 @@ class Astray:
 OWN = (
     f"backwards={__name__}:Backwards",
     f"broken={__name__}:Broken",
+    f"garbled={__name__}:Garbled",
     f"watcher={__name__}:Watcher",
     f"astray={__name__}:Astray",
     f"planner={__name__}:Planner",
@@ -420,12 +428,15 @@ async def test_a_strategy_that_names_nobody_else_is_replaced_for_the_round(board
     assert by == "round-robin instead of astray, which named 'astray', which cannot choose in its place"
 
 
-async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(board: Any) -> None:
+@pytest.mark.parametrize(("strategy", "error"), [("broken", "RuntimeError"), ("garbled", "ValueError")])
+async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(
+    board: Any, strategy: str, error: str
+) -> None:
     ann, _ben = await board.join("ann", "ben")
-    assert (await start(ann, strategy="broken"))["yours"]
+    assert (await start(ann, strategy=strategy))["yours"]
     log = await ann.do("wait", since=0, seconds=0)
     by = next(event["data"]["by"] for event in log["events"] if event["event"] == "turn.given")
-    assert by == "round-robin instead of broken, which raised RuntimeError"
+    assert by == f"round-robin instead of {strategy}, which raised {error}"
 
 
 async def test_without_named_agents_those_take_turns_that_take_part(board: Any) -> None:

@@ -64,3 +64,27 @@ async def test_a_model_that_fails_gives_way_to_the_fallback(tmp_path: Path, mode
                 await ann.do("turn", start=started)
                 got = await ann.do("turn", seconds=50)
             assert (got["yours"], got["round"]) == (True, 1)
+
+
+async def test_a_model_that_writes_what_cannot_be_stored_gives_way_to_the_fallback(
+    tmp_path: Path, mode: str
+) -> None:
+    replies = [
+        '{"next_agent": "ann", "instruction": "Look \\ud83d"}',
+        '{"next_agent": "a\\ud83d", "instruction": "Look"}',
+        "\ud83d and \0",
+    ]
+    async with fake_model() as model:
+
+        async def behave(asked: Any, reply: Any) -> None:
+            await reply.completion(asked, replies[min(len(model.asked), len(replies)) - 1])
+
+        model.behave = behave
+        settings: dict[str, Any] = {"summariser": "openai", "summary_url": model.url, "summary_model": "m"}
+        async with boards.open_boards(tmp_path, mode, tools=("core", "run"), **settings) as board:
+            ann = await board.join("ann")
+            async with asyncio.timeout(60):
+                await ann.do("turn", start={"problem": "Why?", "agents": ["ann"], "strategy": "llm"})
+                got = await ann.do("turn", seconds=50)
+            assert (got["yours"], got["round"]) == (True, 1)
+        assert len(model.asked) == len(replies)

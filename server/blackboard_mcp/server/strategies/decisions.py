@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.runs import MAX_INSTRUCTION, Decision
 
+from ..input.arguments import is_clean_text
+
 MAX_DECISION: Final = 20_000
 """Most characters of a decision that are read."""
 _DEPTH: Final = 8
@@ -110,6 +112,8 @@ def _decision(said: Mapping[str, Any]) -> Decision:
             value = ""
         if not isinstance(value, str):
             raise NotUnderstood(f"{name} is a text, not {type(value).__name__}; send {FORM}")
+        if not is_clean_text(value):
+            raise NotUnderstood(f"{name} holds a NUL character or half of a surrogate pair; send {FORM}")
         words[name] = value.strip().removeprefix("@") if name != "instruction" else value.strip()
     if len(words["instruction"]) > MAX_INSTRUCTION:
         raise NotUnderstood(f"instruction has more than {MAX_INSTRUCTION:,} characters")

@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.runs import MAX_INSTRUCTION, Chosen
 from blackboard_mcp.protocols.strategies import COORDINATOR, MAX_SWITCHES, MODEL, STRATEGY_SECONDS, Situation
 from cachetools import FIFOCache
 
+from ..input.arguments import is_clean_text
 from ..plugins.bounded import Bounded, PolicyFailed
 from ..plugins.loading import NAMED, load_instance
 from .built_in import BUILT_IN, round_robin
@@ -168,6 +169,7 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
 
     Raises:
         TypeError: it is no choice.
+        ValueError: its state is too long, or a text of it cannot be stored.
     """
     if not isinstance(chosen, Chosen) or not (
         isinstance(chosen.reason, str) and isinstance(chosen.delegate, str)
@@ -180,6 +182,8 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
         for agent in chosen.agents
         if agent in situation.eligible
     }
+    if not all(map(is_clean_text, (chosen.reason, *agents.values()))):
+        raise ValueError("a text holds a NUL character or half of a surrogate pair")
     ready = {task.id for task in situation.tasks}
     focus = {agent: task for agent, task in chosen.focus.items() if agent in agents and task in ready}
     reason = chosen.reason[:_REASON]

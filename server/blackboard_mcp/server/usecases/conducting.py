@@ -98,8 +98,10 @@ class Conductor:
                     await asyncio.sleep(_RETRY_SECONDS)
                 except BlackboardError as error:
                     logger.warning("the run on %s does not go on: %s", board, error)
+                    await asyncio.sleep(_RETRY_SECONDS)
                 except Exception:
                     logger.exception("the run on %s does not go on", board)
+                    await asyncio.sleep(_RETRY_SECONDS)
             return after
         finally:
             self._working.pop(board, None)

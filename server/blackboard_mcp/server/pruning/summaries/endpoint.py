@@ -82,14 +82,15 @@ class ChatEndpoint:
         self._probing = False
 
     async def write(self, task: SummaryTask) -> str:
-        """Returns the model's summary unchanged. Errors are those of `ask`."""
+        """Returns the model's summary as `ask` gives it. Errors are those of `ask`."""
         return await self.ask(messages(task), task.limit_tokens)
 
     async def ask(
         self, asked: Sequence[Mapping[str, str]], limit_tokens: int, seconds: float | None = None
     ) -> str:
-        """Returns the model's answer to messages, unchanged. `limit_tokens` is about the length that is expected.
+        """Returns the model's answer to messages, without NULs and halves of surrogate pairs: they cannot be stored.
 
+        `limit_tokens` is about the length that is expected.
         `seconds` bounds the time for this answer, where it is less than that for any.
 
         Raises:
@@ -230,4 +231,5 @@ def _content(kind: str, answer: bytes) -> str:
         text = "".join(p["text"] for p in text if isinstance(p, dict) and isinstance(p.get("text"), str))
     if not isinstance(text, str) or not text.strip():
         raise SummaryFailed(f"the {kind} endpoint answered without words")
-    return _THOUGHT.sub("", text)
+    storable = text.replace("\0", "\ufffd").encode(errors="replace").decode()
+    return _THOUGHT.sub("", storable)
