@@ -257,3 +257,10 @@ async def test_a_text_is_not_taken_for_the_list_of_its_letters(board: Any) -> No
         with pytest.raises(InvalidInput, match="list of texts"):
             tx.debate("open", "F-1", watchers="bob")
     assert await board.query().all() == [await board.item("F-1")]
+
+
+async def test_an_idempotency_key_that_is_none_is_refused(board: Any) -> None:
+    for key in ("", "half a pair \ud800", "x" * 201, 5):
+        with pytest.raises(InvalidInput, match=r"[Ii]dempotency key|surrogates"):
+            await board.post("once", idempotency_key=key)
+    assert await board.query().all() == [await board.item("F-1")]

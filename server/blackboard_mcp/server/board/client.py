@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.late_models import rule_wire
 
 from ..access.identity import check_bearer, is_loopback, name_header
 from ..input.arguments import refuse_monsters
+from ..input.idempotency import check_once_key
 from ..input.posts import check_agent, check_board
 from .calls import A, EventSource
 from .connection import Dial, ServerConnection
@@ -151,7 +152,7 @@ class BoardClient(BoardAccess):
             # Without since, sending news also marks it as seen: a repeated call would skip what was lost.
             again = "since" in arguments or not (arguments.get("subscription") or arguments.get("seconds"))
         elif tool not in _READS:
-            meta[_ONCE] = once or new_token()
+            meta[_ONCE] = new_token() if once is None else check_once_key(once)
         seconds = arguments.get("seconds", 0.0) + _ANSWER_SECONDS
 
         async def work(client: Client) -> CallToolResult:
