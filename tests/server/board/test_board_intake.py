@@ -28,6 +28,8 @@ async def test_programs_hand_over_lines_once(place: Any, board: Any) -> None:
     assert "pytest fails" in (await board.view()).view
     with pytest.raises(InvalidInput, match="Line 2"):
         await board.hand_over([LINES[0], {"id": "x", "kind": "word", "text": "a"}])
+    with pytest.raises(InvalidInput, match="Line 2: it holds what is no JSON value"):
+        await board.hand_over([LINES[0], {**LINES[1], "thread": {1, 2}}])
     with pytest.raises(InvalidInput, match="1 to 200 lines"):
         await board.hand_over([])
     secret = await board.hand_over([{"id": "s", "kind": "message", "text": "AKIA" + "ABCDEFGHIJKLMNOP"}])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -257,6 +259,21 @@ async def test_a_text_is_not_taken_for_the_list_of_its_letters(board: Any) -> No
         with pytest.raises(InvalidInput, match="list of texts"):
             tx.debate("open", "F-1", watchers="bob")
     assert await board.query().all() == [await board.item("F-1")]
+
+
+async def test_values_that_json_has_not_are_refused_everywhere_alike(board: Any) -> None:
+    class Own:
+        pass
+
+    for value in (datetime.now(UTC), {"a"}, b"a", Decimal("1.5"), Own(), {1: "a"}, MappingProxyType({})):
+        with pytest.raises(InvalidInput, match=r"JSON|keys are strings"):
+            await board.post("x", metadata={"value": [value]})
+        with pytest.raises(InvalidInput, match=r"JSON|keys are strings"):
+            async with board.transaction() as tx:
+                tx.post("x", metadata={"value": value})
+    with pytest.raises(InvalidInput, match="no timedelta in JSON"):
+        await board.post("x", ttl_seconds=timedelta(seconds=5))
+    assert (await board.post("x", metadata={"value": (1, 2)})).metadata == {"value": [1, 2]}
 
 
 async def test_an_idempotency_key_that_is_none_is_refused(board: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from blackboard_mcp.protocols.errors import Unreachable, error_of
+from blackboard_mcp.protocols.errors import InvalidInput, Unreachable, error_of
 
 from ..access.identity import is_loopback
 from .calls import Calls
@@ -31,7 +31,7 @@ class HandsOver(Calls):
             Refused: a line holds a secret, and none was written; or a limit, right or rule forbids one, and the lines
                 before it were written.
         """
-        document = "\n".join(json.dumps(dict(line)) for line in lines)
+        document = "\n".join(_line(number, line) for number, line in enumerate(lines, start=1))
         told = await self._hand_over(document)
         self.seq = max(self.seq, told.seq)
         return told
@@ -39,6 +39,20 @@ class HandsOver(Calls):
     @abstractmethod
     async def _hand_over(self, document: str) -> IntakeAnswer:
         """Hands over lines of JSON."""
+
+
+def _line(number: int, line: Mapping[str, Any]) -> str:
+    """Returns a line as JSON.
+
+    Raises:
+        InvalidInput: it holds what is no JSON value.
+    """
+    try:
+        return json.dumps(dict(line))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"Line {number}: it holds what is no JSON value ({error}). Nothing was changed.", line=number
+        ) from None
 
 
 async def post_lines(

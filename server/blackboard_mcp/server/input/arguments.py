@@ -238,8 +238,8 @@ def refuse_monsters(name: str, raw: object) -> None:
     """Refuses values that no tool accepts, before anything is validated or copied.
 
     These are nesting deeper than `MAX_DEPTH`, more than `MAX_VALUES` values, strings or keys with a NUL or
-    half a surrogate pair, keys longer than `MAX_KEY_LENGTH`, numbers outside 64 bits, NaN and infinity.
-    `name` begins the message.
+    half a surrogate pair, keys longer than `MAX_KEY_LENGTH`, numbers outside 64 bits, NaN and infinity, and what
+    programs in this process may give but JSON has not, such as dates. `name` begins the message.
 
     Raises:
         InvalidInput: such a value was found.
@@ -258,7 +258,7 @@ def refuse_monsters(name: str, raw: object) -> None:
         elif isinstance(value, float):
             if not math.isfinite(value):
                 raise InvalidInput(f"{name}: numbers must be finite; {_UNCHANGED}")
-        elif isinstance(value, Mapping | list):
+        elif isinstance(value, dict | list | tuple) or (not depth and isinstance(value, Mapping)):
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{name}: arguments nest deeper than {MAX_DEPTH} levels; {_UNCHANGED}")
             values += len(value)
@@ -268,6 +268,10 @@ def refuse_monsters(name: str, raw: object) -> None:
                 )
             if isinstance(value, Mapping):
                 for key, inner in value.items():
+                    if not isinstance(key, str):
+                        raise InvalidInput(
+                            f"{name}: keys are strings, and {_kind(key)} is none; {_UNCHANGED}"
+                        )
                     _refuse_bad_text(name, key)
                     if len(key) > MAX_KEY_LENGTH:
                         raise InvalidInput(
@@ -276,6 +280,14 @@ def refuse_monsters(name: str, raw: object) -> None:
                     stack.append((inner, depth + 1))
             else:
                 stack.extend((inner, depth + 1) for inner in value)
+        else:
+            raise InvalidInput(
+                f"{name}: arguments are JSON values, and there is no {_kind(value)} in JSON; {_UNCHANGED}"
+            )
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__[:40]
 
 
 def is_clean_text(text: str) -> bool:
