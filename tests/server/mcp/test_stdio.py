@@ -14,7 +14,7 @@ from typing import Any
 import mcp.types as types
 import pytest
 import sample_board
-from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, LineSplitter, LineWriter, Oversized
+from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, LineSplitter, LineWriter, Oversized, read_lines
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import ResourceUpdated
@@ -251,6 +251,25 @@ async def test_a_writer_keeps_the_order_of_small_and_large_pieces() -> None:
     os.close(writing)
     await drained
     assert got == pieces
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+async def test_a_pipe_that_others_made_non_blocking_loses_nothing(size: int) -> None:
+    """A launcher in Node makes its own streams non-blocking, and so those of the program that it hands them on to."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    writer = LineWriter(writing)
+    pieces = [bytes([65 + n]) * size for n in range(20)]
+    lines = read_lines(reading)
+    written = asyncio.gather(*(writer.write(piece + b"\n") for piece in pieces))
+    found = [await asyncio.wait_for(anext(lines), PATIENCE) for _ in pieces]
+    await asyncio.wait_for(written, PATIENCE)
+    writer.close()
+    os.close(writing)
+    assert found == pieces
+    assert await anext(lines, None) is None
+    os.close(reading)
 
 
 async def test_writing_to_nobody_is_an_error() -> None:

@@ -105,12 +105,31 @@ def _pump(fd: int, limit: int, hand_over: Callable[[bytes | Oversized | None], N
     splitter = LineSplitter(limit)
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads the lines any more
         with contextlib.suppress(OSError):
-            while data := os.read(fd, _READ_BYTES):
+            while data := _read(fd):
                 for line in splitter.feed(data):
                     hand_over(line)
         for line in splitter.end():
             hand_over(line)
         hand_over(None)
+
+
+def _read(fd: int) -> bytes:
+    """Returns the next bytes of a descriptor, or none at its end; waits for them also where reads do not block."""
+    while True:
+        try:
+            return os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            _wait_for(fd, select.POLLIN)
+
+
+def _wait_for(fd: int, what: int) -> None:
+    """Holds the thread until a descriptor is ready.
+
+    Whoever shares the descriptor may have made it non-blocking, say a launcher in Node that handed its own on.
+    """
+    poll = select.poll()
+    poll.register(fd, what)
+    poll.poll()
 
 
 class LineWriter:
@@ -137,8 +156,9 @@ class LineWriter:
             OSError: the descriptor has no reader any more.
         """
         if self._waiting == 0 and len(data) <= self._at_once and self._is_ready():
-            os.write(self._fd, data)
-            return
+            with contextlib.suppress(BlockingIOError):  # another writer was faster: the thread waits for room
+                os.write(self._fd, data)
+                return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -164,7 +184,10 @@ class LineWriter:
             try:
                 view = memoryview(data)
                 while view:
-                    view = view[os.write(self._fd, view) :]
+                    try:
+                        view = view[os.write(self._fd, view) :]
+                    except BlockingIOError:
+                        _wait_for(self._fd, select.POLLOUT)
             except OSError as exc:
                 failure = exc
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
