@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from blackboard_mcp.server.cli import log_lines
-from blackboard_mcp.server.cli.log_lines import AT_ONCE, OneLine, Summaries
+from blackboard_mcp.server.cli.log_lines import AT_ONCE, MOST_WAITING, Aside, OneLine, Summaries
 
 
 @pytest.fixture
@@ -73,3 +75,25 @@ def test_errors_tracebacks_and_what_the_server_does_itself_are_all_written(log: 
 def test_a_record_is_one_line_whatever_it_repeats(log: Any) -> None:
     log.wire.warning("a name: %s", "x\nERROR forged\x1b[2K\u2028y")
     assert log.lines() == ["WARNING a name: x\\u000aERROR forged\\u001b[2K\\u2028y"]
+
+
+def test_records_wait_for_a_reader_in_their_order_and_those_without_room_are_counted() -> None:
+    reading, writing = os.pipe()
+    handler, sent = Aside(writing), 2 * MOST_WAITING
+    for n in range(sent):
+        handler.handle(logging.makeLogRecord({"msg": f"{n:04} {'x' * 500}"}))
+    numbers, left_out = [], 0
+    with os.fdopen(reading) as log:
+        while len(numbers) + left_out < sent:
+            line = log.readline()
+            counted = re.fullmatch(r"(\d+) lines were left out: nobody read the log\n", line)
+            if counted:
+                left_out += int(counted[1])
+            else:
+                numbers.append(int(line[:4]))
+        assert left_out > 0
+        assert numbers == sorted(set(numbers))
+        handler.handle(logging.makeLogRecord({"msg": "the last"}))
+        handler.flush()
+        assert log.readline() == "the last\n"
+    os.close(writing)

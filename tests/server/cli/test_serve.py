@@ -1,7 +1,12 @@
-"""`serve` on a terminal: a person is told what it waits for, on standard error and nowhere else."""
+"""`serve` on a terminal: a person is told what it waits for, on standard error and nowhere else.
+
+Nor does it need anybody to read there.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pty
 import signal
@@ -65,3 +70,27 @@ def test_to_a_client_serve_says_nothing(tmp_path: Path) -> None:
         timeout=RUN,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_client_that_never_reads_the_log_is_answered(tmp_path: Path) -> None:
+    unread, log = os.pipe()
+    os.set_blocking(log, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(log, b"x" * 512)
+    os.set_blocking(log, True)
+    asked = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in range(50)]
+    try:
+        done = subprocess.run(
+            [*SERVE, "--data", tmp_path, "--log-level", "DEBUG"],
+            input="".join(json.dumps(ping) + "\n" for ping in asked),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            timeout=PATIENCE,
+        )
+    finally:
+        os.close(log)
+        os.close(unread)
+    assert done.returncode == 0
+    assert [json.loads(answer)["id"] for answer in done.stdout.splitlines()] == list(range(50))

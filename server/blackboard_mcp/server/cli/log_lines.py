@@ -2,12 +2,15 @@
 
 A refused connection, a junk request and a wrong token each cause a line, and cost their sender nothing. So
 each place in the code that logs such a line may write a few in a minute; further ones are counted, and the
-count is logged once.
+count is logged once. Many clients never read what a program writes there: a log that finds no room waits, and
+nothing else does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import queue
 import sys
 import threading
 import time
@@ -17,16 +20,24 @@ from typing import Final
 
 from blackboard_mcp.protocols.visible import escape
 
+from ..mcp.lines import write_all
+
 AT_ONCE: Final = 10
 """The number of lines that one place in the code may write within a minute."""
 MINUTE: Final = 60.0
+MOST_WAITING: Final = 1000
+"""The number of records that may wait for a reader of the log; those beyond are counted."""
+_LAST_SECONDS: Final = 1.0
 _WIRES: Final = ("uvicorn", "mcp", "starlette", "blackboard_mcp.server.http", "blackboard_mcp.server.mcp")
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 def log_to_stderr(level: str) -> None:
     """Sends the log to standard error, from the level of this name on."""
-    handler = logging.StreamHandler(sys.stderr)
+    if sys.stderr is None:  # whoever started us closed it
+        logging.basicConfig(level=level, handlers=[logging.NullHandler()])
+        return
+    handler = Aside(sys.stderr.fileno(), sys.stderr.encoding)
     handler.setFormatter(OneLine(_FORMAT))
     handler.addFilter(Summaries())
     logging.basicConfig(level=level, handlers=[handler])
@@ -38,6 +49,50 @@ class OneLine(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = escape(record.message)
         return super().formatMessage(record)
+
+
+class Aside(logging.Handler):
+    """A handler that writes to a descriptor in a thread of its own, so that a reader that stalls holds up nobody."""
+
+    def __init__(self, fd: int, encoding: str = "utf-8") -> None:
+        super().__init__()
+        self._fd = fd
+        self._encoding = encoding
+        self._waiting: queue.Queue[str | threading.Event] = queue.Queue(MOST_WAITING)
+        self._left_out = 0
+        self._counting = threading.Lock()
+        # It writes past Python's buffers, whose lock a thread that stalls would keep from the interpreter's end.
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Lets the thread write a record; one that finds no room is counted."""
+        try:
+            self._waiting.put_nowait(self.format(record))
+        except queue.Full:
+            with self._counting:
+                self._left_out += 1
+        except Exception:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """Returns when everything is written, or a second later."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(written)
+            written.wait(_LAST_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            waiting = self._waiting.get()
+            if isinstance(waiting, threading.Event):
+                waiting.set()
+                continue
+            with self._counting:
+                left_out, self._left_out = self._left_out, 0
+            if left_out:
+                waiting += f"\n{left_out} lines were left out: nobody read the log"
+            with contextlib.suppress(OSError):  # a log on a full disk changes nothing for anybody
+                write_all(self._fd, f"{waiting}\n".encode(self._encoding, "backslashreplace"))
 
 
 @dataclass(slots=True)

@@ -122,6 +122,20 @@ def _read(fd: int) -> bytes:
             _wait_for(fd, select.POLLIN)
 
 
+def write_all(fd: int, data: bytes) -> None:
+    """Writes all of the data, and holds the thread until it has.
+
+    Raises:
+        OSError: the descriptor has no reader any more, or no room.
+    """
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            _wait_for(fd, select.POLLOUT)
+
+
 def _wait_for(fd: int, what: int) -> None:
     """Holds the thread until a descriptor is ready.
 
@@ -182,12 +196,7 @@ class LineWriter:
             data, loop, done = job
             failure: OSError | None = None
             try:
-                view = memoryview(data)
-                while view:
-                    try:
-                        view = view[os.write(self._fd, view) :]
-                    except BlockingIOError:
-                        _wait_for(self._fd, select.POLLOUT)
+                write_all(self._fd, data)
             except OSError as exc:
                 failure = exc
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
