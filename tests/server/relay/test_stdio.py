@@ -285,6 +285,9 @@ async def test_lines_that_are_no_messages_are_answered(mode: str) -> None:
         for line, identifier, code in [
             (b"not json", None, -32700),
             (b"[]", None, -32600),
+            (b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}', None, -32600),
+            (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None, -32600),
+            (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None, -32600),
             (b'{"id":"big","x":"' + b"y" * (4 * 1024 * 1024) + b'"}', "big", -32600),
         ]:
             wire_send = asyncio.to_thread(wire.send, line)

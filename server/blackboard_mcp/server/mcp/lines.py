@@ -17,6 +17,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+NO_ID: Final = "the id of a request is a string or a whole number without a fraction; nothing was done"
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 _READ_BYTES: Final = 65_536
 _MAX_WAITING_LINES: Final = 8

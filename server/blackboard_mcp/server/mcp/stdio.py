@@ -19,7 +19,7 @@ from typing import Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
-from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, LineWriter, Oversized, read_lines
+from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, NO_ID, LineWriter, Oversized, read_lines
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     ErrorData,
@@ -96,6 +96,10 @@ class _Wire:
         except ValidationError:
             await self._refuse(*_diagnose(line))
             return
+        if isinstance(message_in, JSONRPCNotification) and _has_id(line):
+            # The SDK takes it for a notification, and its sender would wait for the answer without end.
+            await self._refuse(None, _INVALID_REQUEST, NO_ID)
+            return
         if isinstance(message_in, JSONRPCRequest) and message_in.method != "subscriptions/listen":
             self._owed.add(message_in.id)
         elif isinstance(message_in, JSONRPCNotification) and message_in.method == "notifications/cancelled":
@@ -133,6 +137,16 @@ class _Wire:
                 if isinstance(body, JSONRPCResponse | JSONRPCError) and body.id is not None:
                     self._owed.discard(body.id)
                     self._paid.set()
+
+
+def _has_id(line: bytes) -> bool:
+    """Tells whether a line that the SDK takes for a notification says an id, which can be none of a request."""
+    if b'"id"' not in line:
+        return False
+    try:
+        return "id" in json.loads(line)
+    except ValueError:  # a number of thousands of digits somewhere in it
+        return False
 
 
 def _diagnose(line: bytes) -> tuple[int | str | None, int, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocols.names import check_name
 from ..access.identity import check_bearer, how_to_reach, name_header, read_token
-from ..mcp.lines import LineWriter, Oversized, read_lines
+from ..mcp.lines import NO_ID, LineWriter, Oversized, read_lines
 from .http import (
     CONNECT_SECONDS,
     Broken,
@@ -162,7 +162,9 @@ class _Relay:
             await self._fail(None, _INVALID_REQUEST, "send one JSON-RPC message a line, no batches")
             return
         method, identifier = message.get("method"), message.get("id")
-        if isinstance(method, str) and isinstance(identifier, int | str):
+        if isinstance(method, str) and "id" in message and not _is_id(identifier):
+            await self._fail(None, _INVALID_REQUEST, NO_ID)
+        elif isinstance(method, str) and isinstance(identifier, int | str):
             if method == "initialize":
                 # Wait for the answer: later messages need the session that it opens.
                 await self._call(message, line)
@@ -370,6 +372,10 @@ class _Relay:
                 await self._output.write(line + b"\n")
             except OSError:
                 self._gone.set()
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 def _document(data: bytes) -> Message | None:
