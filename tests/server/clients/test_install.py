@@ -12,6 +12,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,18 @@ def test_a_link_stays_a_link(home: Home) -> None:
     home.do("uninstall", "cursor")
     assert file.is_symlink()
     assert elsewhere.read_bytes() == before
+
+
+def test_installations_at_the_same_time_all_count(home: Home) -> None:
+    wanted = [("cursor", "one"), ("cursor", "two"), ("cursor", "three"), ("vscode", "one"), ("codex", "one")]
+    before = {client: home.have(client).read_bytes() for client, _ in wanted}
+    at_once = ThreadPoolExecutor(len(wanted))
+    list(at_once.map(lambda one: home.do("install", one[0], "--name", one[1]), wanted))
+    for client, name in wanted:
+        assert home.entry(client, name)
+    list(at_once.map(lambda one: home.do("uninstall", one[0], "--name", one[1]), wanted))
+    assert {client: home.file(client).read_bytes() for client in before} == before
+    at_once.shutdown()
 
 
 def test_a_mark_at_the_beginning_and_ends_of_lines_of_windows_stay(home: Home) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ def install(
     `connect`.
     """
     from ..clients import installation
+    from ..clients.files import one_at_a_time
 
     if data is not None and given["url"]:
         raise click.UsageError(
@@ -86,13 +88,15 @@ def install(
     settings = settings_of(config, data=data)
     wanted = installation.ClientConnection(agent=agent or client, data=settings.folder.absolute(), **given)
     parts = installation.entry_of(to, name, wanted)
-    change = installation.install(to, place, name, parts, replace=replace, folder=project)
-    if _done(
-        change,
-        dry_run,
-        f"{to.title} has '{name}' now",
-        f"Nothing to change: {to.title} has '{name}' already, in {place}.",
-    ):
+    with nullcontext() if dry_run else one_at_a_time():
+        change = installation.install(to, place, name, parts, replace=replace, folder=project)
+        changed = _done(
+            change,
+            dry_run,
+            f"{to.title} has '{name}' now",
+            f"Nothing to change: {to.title} has '{name}' already, in {place}.",
+        )
+    if changed:
         click.echo(_then(to, wanted, "Catch up on the blackboard, then post what you find."))
 
 
@@ -104,12 +108,15 @@ def uninstall(client: str, name: str, project: bool, file: Path | None, dry_run:
     An entry that was changed since stays.
     """
     from ..clients import installation
+    from ..clients.files import one_at_a_time
 
     to = CLIENTS[client]
     place = installation.place(to, file, project)
-    change = installation.uninstall(to, place, name)
-    gone = f"{to.title} has no '{name}' any more"
-    if _done(change, dry_run, gone, f"Nothing to take out: {place} has no '{name}'."):
+    with nullcontext() if dry_run else one_at_a_time():
+        change = installation.uninstall(to, place, name)
+        gone = f"{to.title} has no '{name}' any more"
+        changed = _done(change, dry_run, gone, f"Nothing to take out: {place} has no '{name}'.")
+    if changed:
         click.echo(f"{to.title} lets go of it at its next start; the boards stay as they are.")
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +15,11 @@ from typing import Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.values import dataclass
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 _KEPT: Final = 5
 """The number of newest backups that are kept for each client, beside those that uninstalling may need."""
@@ -23,6 +31,40 @@ def state_folder() -> Path:
     from platformdirs import user_state_path
 
     return user_state_path("blackboard-mcp", appauthor=False)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Lets one process at a time read and change files and the records of them; others wait until it is done.
+
+    Where the folder for records takes no lock, nobody waits.
+    """
+    handle = None
+    with contextlib.suppress(OSError):  # whoever changes something is told why the folder cannot be written
+        handle = _locked(state_folder())
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked(folder: Path) -> int:
+    """Returns a descriptor that holds the folder's lock until it is closed."""
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    else:
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 @dataclass(frozen=True, slots=True)
