@@ -257,6 +257,25 @@ async def test_a_writer_keeps_the_order_of_small_and_large_pieces() -> None:
     assert got == pieces
 
 
+async def test_a_server_whose_answers_nobody_can_read_ends_though_its_input_stays_open() -> None:
+    reading, writing = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *PROGRAM,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=writing,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(writing)
+    os.close(reading)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(line(1, "tools/list"))
+    errors = await asyncio.wait_for(process.stderr.read(), PATIENCE)
+    assert (await asyncio.wait_for(process.wait(), PATIENCE), errors) == (0, b"stopped cleanly\n")
+    process._transport.close()  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("size", [10, 200_000])
 async def test_a_pipe_that_others_made_non_blocking_loses_nothing(size: int) -> None:
     """A launcher in Node makes its own streams non-blocking, and so those of the program that it hands them on to."""

@@ -72,11 +72,15 @@ class _Wire:
         self.write_stream, self._outbox = anyio.create_memory_object_stream[SessionMessage](0)
         self._owed: set[int | str] = set()
         self._paid = asyncio.Event()
+        self._reading = anyio.CancelScope()
 
     async def read(self) -> None:
-        """Passes messages from the input to the server until the input ends; then waits for answers still due."""
+        """Passes messages from the input to the server until the input ends; then waits for answers still due.
+
+        It ends at once where nobody reads the answers any more.
+        """
         async with self._inbox:
-            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            with self._reading, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async for line in read_lines(self._input_fd, self._limit):
                     await self._receive(line)
                 await self._drain()
@@ -132,7 +136,8 @@ class _Wire:
                 try:
                     await self._output.write(line)
                 except OSError:
-                    # The client has stopped reading, and so it will send nothing more either.
+                    # Nobody learns of any answer any more, though another process may hold the input open.
+                    self._reading.cancel()
                     return
                 if isinstance(body, JSONRPCResponse | JSONRPCError) and body.id is not None:
                     self._owed.discard(body.id)
