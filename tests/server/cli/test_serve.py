@@ -72,6 +72,18 @@ def test_to_a_client_serve_says_nothing(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_without_standard_error_serve_ends_well(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SERVE, "--data", tmp_path],
+        input='{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n',
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=RUN,
+        preexec_fn=lambda: os.close(2),
+    )
+    assert (done.returncode, json.loads(done.stdout)["id"]) == (0, 1)
+
+
 def test_a_client_that_never_reads_the_log_is_answered(tmp_path: Path) -> None:
     unread, log = os.pipe()
     os.set_blocking(log, False)

@@ -133,7 +133,8 @@ def main() -> None:
         click.echo(f"blackboard-mcp: {said}", err=True)
         sys.exit(1)
     except BrokenPipeError:
-        sys.stderr.close()
+        if sys.stderr is not None:
+            sys.stderr.close()
         sys.exit(0)
     except OSError as error:
         if error.errno not in _NO_ROOM or error.filename is not None:
@@ -143,6 +144,7 @@ def main() -> None:
         sys.exit(1)
     finally:
         try:
-            sys.stderr.flush()
+            if sys.stderr is not None:  # whoever started us may have closed it
+                sys.stderr.flush()
         except (OSError, ValueError):  # a log on a full disk is no failure of the command
             sys.stderr = None  # the interpreter must not try to flush it again at exit
