@@ -11,12 +11,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp.types as types
 import pytest
 import sample_board
 from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, LineSplitter, LineWriter, Oversized, read_lines
+from blackboard_mcp.server.mcp.stdio import MOST_UNREAD, stdio_streams
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import ResourceUpdated
 from patience import PATIENCE
 
@@ -255,6 +258,43 @@ async def test_a_writer_keeps_the_order_of_small_and_large_pieces() -> None:
     os.close(writing)
     await drained
     assert got == pieces
+
+
+async def test_a_client_that_sends_and_does_not_read_is_heard_no_further_until_it_does() -> None:
+    server_in, to_server = os.pipe()
+    from_server, server_out = os.pipe()
+    asked, most = 4 * MOST_UNREAD, 0
+    answer = types.JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": "x" * 5000})
+
+    async def serve() -> None:
+        nonlocal most
+        async with stdio_streams(input_fd=server_in, output_fd=server_out) as (messages, answers):
+            async with anyio.create_task_group() as tasks:
+                async for _ in messages:
+                    tasks.start_soon(answers.send, SessionMessage(answer))
+                    await asyncio.sleep(0)
+                    most = max(most, answers.statistics().tasks_waiting_send)
+            await answers.send(SessionMessage(answer))  # taken once all before it are written
+        os.close(server_out)
+
+    def ask() -> None:
+        with os.fdopen(to_server, "wb") as messages:
+            messages.writelines(line(n, "ping") for n in range(asked))
+
+    def read() -> int:
+        with os.fdopen(from_server, "rb") as answers:
+            return len(answers.readlines())
+
+    async with asyncio.timeout(PATIENCE):
+        client = asyncio.gather(serve(), asyncio.to_thread(ask))
+        before = -1
+        while before != most:  # until it takes no more
+            before = most
+            await asyncio.sleep(0.3)
+        assert await asyncio.to_thread(read) in (asked, asked + 1)
+        await client
+    assert most <= MOST_UNREAD + 2
+    os.close(server_in)
 
 
 async def test_a_server_whose_answers_nobody_can_read_ends_though_its_input_stays_open() -> None:

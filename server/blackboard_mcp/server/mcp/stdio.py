@@ -32,6 +32,8 @@ from mcp.types import (
 from pydantic import ValidationError
 
 DRAIN_SECONDS: Final = 2.0
+MOST_UNREAD: Final = 1000
+"""The number of answers that may wait for the client to read them before no more of its messages are taken."""
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 
@@ -72,6 +74,7 @@ class _Wire:
         self.write_stream, self._outbox = anyio.create_memory_object_stream[SessionMessage](0)
         self._owed: set[int | str] = set()
         self._paid = asyncio.Event()
+        self._written = asyncio.Event()
         self._reading = anyio.CancelScope()
 
     async def read(self) -> None:
@@ -83,6 +86,7 @@ class _Wire:
             with self._reading, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async for line in read_lines(self._input_fd, self._limit):
                     await self._receive(line)
+                    await self._heard()
                 await self._drain()
 
     async def _receive(self, line: bytes | Oversized) -> None:
@@ -113,6 +117,12 @@ class _Wire:
             self._paid.set()
         await self._inbox.send(SessionMessage(message_in))
 
+    async def _heard(self) -> None:
+        """Waits while more answers than allowed are unread, so that what they take is bounded."""
+        while self._outbox.statistics().tasks_waiting_send > MOST_UNREAD:
+            self._written.clear()
+            await self._written.wait()
+
     async def _drain(self) -> None:
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._owed:
@@ -139,6 +149,7 @@ class _Wire:
                     # Nobody learns of any answer any more, though another process may hold the input open.
                     self._reading.cancel()
                     return
+                self._written.set()
                 if isinstance(body, JSONRPCResponse | JSONRPCError) and body.id is not None:
                     self._owed.discard(body.id)
                     self._paid.set()
