@@ -80,6 +80,11 @@ async def test_settings_and_files_that_are_none_are_told(tmp_path: Path) -> None
         await Board.open(agent="alice", settings={"target_tokens": "many"}).__aenter__()
     with pytest.raises(InvalidInput):
         await Board.open(agent="alice", settings={"colour": "red"}).__aenter__()
+    for name, value in (("data", str(tmp_path)), ("board", "other"), ("agent", "bob")):
+        with pytest.raises(InvalidInput, match=f"{name} is an argument"):
+            await Board.open(agent="alice", settings={name: value}).__aenter__()
+    with pytest.raises(InvalidInput, match="needs data="):
+        await Board.open(agent="alice", settings={"store": "postgresql://host/db"}).__aenter__()
     with pytest.raises(InvalidInput):
         Board.open("no spaces", agent="alice")
     (tmp_path / "board.sqlite3").write_text("this is no database, and long enough to be read as one" * 30)

@@ -65,7 +65,7 @@ class Board(BoardAccess):
 
         `data` is the folder that a server gets as `--data`; without it everything is in memory and ends with
         the block. `settings` are a server's settings by name, such as `{"target_tokens": 12000}`; environment
-        and files are ignored.
+        and files are ignored. With `store` among them boards are on PostgreSQL, and `data` holds the archive's index.
 
         Raises:
             InvalidInput: a name or a setting is not valid.
@@ -181,6 +181,16 @@ class _Opening:
         unknown = [name for name in self._settings if name not in NAMES]
         if unknown:
             raise InvalidInput(f"Unknown setting {unknown[0]!r}; there are: {', '.join(NAMES)}.")
+        for name in ("data", "board", "agent"):
+            if name in self._settings:
+                raise InvalidInput(
+                    f"{name} is an argument of Board.open, not one of its settings. Nothing was opened."
+                )
+        if self._data is None and self._settings.get("store"):
+            raise InvalidInput(
+                "The setting store needs data=, the folder of the archive's index; without it a board is in memory. "
+                "Nothing was opened."
+            )
         given = {**self._settings, "board": self._name, "data": self._data}
         settings = load(given, {})
         opened = await stack.enter_async_context(
