@@ -33,6 +33,7 @@ from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, dra
 from blackboard_mcp.storage.testing.kit.members import grant
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import NIGHTLY
 
 AGENTS = ("alice", "bob", "carol", "dave")
 TEXTS = (
@@ -213,7 +214,7 @@ async def texts(at: Table) -> list[str]:
     return [(await at.item(number)).text for number in range(len(AGENTS) + 1, last + 1)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=2_000 if NIGHTLY else 150)
 @given(st.sampled_from([nothing, nothing, watched, small, closed]), st.lists(calls, min_size=2, max_size=8))
 def test_posts_together_are_as_posts_one_by_one(prepare: Prepare, many: list[Call]) -> None:
     asyncio.run(compared(prepare, many))
@@ -228,7 +229,7 @@ async def told(at: Table) -> list[Any]:
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=200 if NIGHTLY else 10)
 @given(st.lists(calls, min_size=2, max_size=8))
 def test_posts_together_in_postgresql_are_as_posts_one_by_one(many: list[Call]) -> None:
     async def run(folder: Path) -> None:

@@ -73,12 +73,17 @@ async def test_it_works_where_another_loop_runs_as_in_notebooks(tmp_path: Path) 
 
 
 _INTERRUPTED = """
-import asyncio, signal, threading
+import asyncio, signal, sys, threading
 from blackboard_mcp.server import Board, blocking
 
-async def interrupted(call):
+async def interrupt():
     main = threading.main_thread().ident
-    asyncio.get_running_loop().call_soon(signal.pthread_kill, main, signal.SIGINT)
+    while sys._current_frames()[main].f_code.co_name != "wait":
+        await asyncio.sleep(0.001)
+    signal.pthread_kill(main, signal.SIGINT)
+
+async def interrupted(call):
+    asyncio.create_task(interrupt())
     return await call
 
 async def held(stream):

@@ -268,7 +268,8 @@ async def test_a_client_that_sends_and_does_not_read_is_heard_no_further_until_i
 
     async def serve() -> None:
         nonlocal most
-        async with stdio_streams(input_fd=server_in, output_fd=server_out) as (messages, answers):
+        streams = stdio_streams(input_fd=server_in, output_fd=server_out)
+        async with streams as (messages, answers), messages, answers:
             async with anyio.create_task_group() as tasks:
                 async for _ in messages:
                     tasks.start_soon(answers.send, SessionMessage(answer))

@@ -212,14 +212,13 @@ def expire(write: Write, board: str, wanted: Iterable[int]) -> Steps[int]:
     if not due:
         return 0
     held = yield from guard_index.protected_among(ledger.no, [row.number for row in due])
-    gone = 0
-    for row in sorted(due, key=lambda r: r.number):
-        if row.number not in held:
-            yield from ledger.archive(row, EventType.ITEM_EXPIRED, data={"why": "time to live ended"})
-            gone += 1
-    if gone:
+    leaving = sorted((row for row in due if row.number not in held), key=lambda row: row.number)
+    if leaving:
+        data = {"why": "time to live ended"}
+        seqs = yield from ledger.emit_all((EventType.ITEM_EXPIRED, row, data, ()) for row in leaving)
+        yield from ledger.archive_all(list(zip(leaving, seqs, strict=True)))
         yield from ledger.close()
-    return gone
+    return len(leaving)
 
 
 Due = tuple[int, int, int]
