@@ -161,7 +161,7 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
         data = {"pass": ledger.first_seq, "step": PassStep.THREADS.number, "why": f"summarised in {row.id}"}
         yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
     yield from retraction.cite(ledger, row, cited, sources, aware=True)
-    before = ledger.board.working_tokens
+    before = ledger.board.working_tokens - ledger.board.private_tokens
     yield from ledger.emit(
         EventType.PASS_ENDED,
         agent=SYSTEM,

@@ -7,6 +7,7 @@ from blackboard_mcp.protocols.errors import Refused, UnknownReference
 from blackboard_mcp.protocols.items import Item, Ref
 
 from ..harness import Table, draft
+from .leaving import seen, summary, thread
 
 
 async def _secret(at: Table) -> tuple[Item, Item, Item]:
@@ -73,6 +74,16 @@ class PrivacyTests:
         for agent, waiting in (("alice", 1), ("bob", 0)):
             assert (await at.store.statistics(at.board, agent)).waiting_for_index == waiting
         assert {a.name: a.posts for a in await at.store.agents(at.board)} == {"alice": 1, "bob": 1}
+
+    async def test_the_pass_that_ends_with_a_summary_counts_no_private_item(self, at: Table) -> None:
+        items = await thread(at)
+        await at.post("carol", "hush hush hush", private=True)
+        shown = sum(item.tokens for item in items)
+        id_ = await at.store.apply_summary(at.board, summary(items[0].thread, seen(items)))
+        assert id_ is not None
+        made = await at.item(int(id_[2:]), "bob")
+        (ended,) = [event for event in await at.events("bob") if event.event == "prune.ended"]
+        assert (ended.data["before"], ended.data["after"]) == (shown, made.tokens)
 
     async def test_an_item_that_may_not_be_seen_looks_like_one_that_does_not_exist(self, at: Table) -> None:
         _, secret, _ = await _secret(at)
