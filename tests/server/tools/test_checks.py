@@ -394,6 +394,24 @@ async def test_a_read_rule_keeps_the_output_with_the_result(tmp_path: Path) -> N
         assert len((await ann.do("query", type="RESULT", zone="all"))["items"]) == 2
 
 
+async def test_who_may_see_an_older_result_alone_gets_no_output_of_a_newer_run(tmp_path: Path) -> None:
+    rule = ReadRule("results", ("ann",), types=(ItemType.RESULT,))
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        ann, bob = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed at rev 1")
+        assert "checking good" in await bob.say("artifact_read", path="check:sums")
+        await board.opened.store.set_read_rules([rule])
+        await ann.say("artifact_write", path="sums.txt", content="good as gold")
+        await news(ann, "sums passed at rev 2")
+        assert "checking good as gold" in await ann.say("artifact_read", path="check:sums")
+        refused = await bob.fail("artifact_read", path="check:sums")
+        assert (refused["error"], "gold" in str(refused)) == ("not_found", False)
+        assert "checks: sums passed at rev 1 (E-1), stale" in await bob.say("artifact_list")
+
+
 async def test_with_its_result_an_output_is_forgotten_and_the_check_runs_again(tmp_path: Path) -> None:
     month = Retention(dict.fromkeys(ItemType, timedelta(days=30)), "Ada", "a month is enough")
     async with boards.open_boards(

@@ -185,8 +185,12 @@ class Checks:
             UnknownReference: there is none that the agent may see.
         """
         item = await self._last(board, name, agent)
-        kept = await in_thread(lambda: _read(self._place(board, name))) if item else None
-        if item is None or kept is None:
+        newest = await self._last(board, name)
+        kept = None
+        # Only the output of the newest run is kept, and the agent may see the result of an older one alone.
+        if item is not None and newest is not None and item.id == newest.id:
+            kept = await in_thread(lambda: _read(self._place(board, name)))
+        if item is None or kept is None or kept[0] != told_of(item).get("revision"):
             ran = f"; {item.id} has its beginning and its end" if item is not None else ""
             raise UnknownReference(
                 f"No output of a check '{name[:40]}' is kept on this board{ran}. artifact_list() tells the checks "
