@@ -412,6 +412,22 @@ async def test_who_may_see_an_older_result_alone_gets_no_output_of_a_newer_run(t
         assert "checks: sums passed at rev 1 (E-1), stale" in await bob.say("artifact_list")
 
 
+async def test_a_hot_issue_tells_nothing_of_a_result_that_a_read_rule_keeps(tmp_path: Path) -> None:
+    rule = ReadRule("results", ("ann",), types=(ItemType.RESULT,))
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,), read=(rule,)
+    ) as board:
+        ann, bob = await board.join("ann", "bob")
+        await ann.say("artifact_write", path="sums.txt", content="bad, and so on")
+        await news(bob, "sums fails: rev 1")
+        (issue,) = (await bob.do("query", type="HOT_ISSUE"))["items"]
+        assert (issue["text"], issue["metadata"]["result"]["cites"]) == ("sums fails: rev 1", [])
+        assert "ValueError: 'bad, and so on'" in await ann.say("read", ids=["E-1"])
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed at rev 2")
+        assert (await bob.item(issue["id"]))["status"] == "RESOLVED"
+
+
 async def test_with_its_result_an_output_is_forgotten_and_the_check_runs_again(tmp_path: Path) -> None:
     month = Retention(dict.fromkeys(ItemType, timedelta(days=30)), "Ada", "a month is enough")
     async with boards.open_boards(

@@ -23,7 +23,7 @@ from typing import Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.items import Item, ItemType, Visibility
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision
@@ -360,14 +360,20 @@ class Checks:
         return CheckRun(check.name, item.id, revision, outcome.ok, outcome.seconds, outcome.why, output)
 
     async def _raise(self, board: str, check: Check, item: Item) -> None:
-        """Opens or rewrites the hot issue of a check if its last RESULT item, `item`, says that it failed."""
+        """Opens or rewrites the hot issue of a check if its last RESULT item, `item`, says that it failed.
+
+        It tells the revision alone where a read rule keeps that item.
+        """
         said = str(told_of(item).get("issue", ""))
         if said:
             book = await self._board.store.rules(board, "")
             rules = [rule.id for rule in book.rules if rule.check == check.name]
             asks = f" (asked for by {', '.join(rules)})" if rules else ""
-            said = f"{said}{asks}; {item.id} has the output"
-            await self._results.note(board, check.name, "", said, [item.id])
+            if item.visibility is Visibility.BOARD:
+                said, cites = f"{said}{asks}; {item.id} has the output", [item.id]
+            else:  # everybody reads the hot issue
+                said, cites = f"rev {told_of(item).get('revision')}{asks}", []
+            await self._results.note(board, check.name, "", said, cites)
 
     def _shown(self, output: str) -> str:
         """Returns an output without secrets; nothing of it if the operator has texts with secrets refused."""
