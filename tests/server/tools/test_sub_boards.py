@@ -272,6 +272,35 @@ async def test_an_entry_of_a_panel_is_not_taken_and_nothing_goes_into_one(tmp_pa
         )
 
 
+async def test_nothing_goes_into_a_panel_by_a_key_that_was_deleted_there_or_a_copy_that_was_moved(
+    tmp_path: Path, mode: str
+) -> None:
+    given: dict[str, Any] = {"tools": ("core", "run", "plan", "admin"), "background": True}
+    settings = {"panels": [{"name": "law", "writers": ["ben"]}]}
+    async with boards.open_boards(tmp_path, mode, board_settings=settings, **given) as board:
+        ann, ben, eve = await board.join("ann", "ben", "eve")
+        await ann.do("board", members={"ben": "contributor", "eve": "contributor"})
+        await ben.do("post", text="The law.", key="gone", tags=["panel:law"])
+        await ben.do("post", key="gone", status="DELETED")
+        await ben.do("post", text="No law.", key="plain")
+        await ben.do("post", key="plain", status="DELETED")
+        await ann.do("plan", items=[{"title": "first", "board": "low"}])
+        await task(ann, "T-1", "WAITING")  # by then the board is there
+        await ann.do("plan", cancel=["T-1"])
+        await eve.do("post", text="Eve's law.", key="draft", board="low")
+        ended = await outcome(eve, output={"gone": "draft"})
+        assert (ended["state"], "is in panel 'law'" in ended["why"]) == ("FAULTED", True)
+        assert (await eve.do("query", tags=["panel:law"]))["items"] == []
+        assert (await outcome(eve, output={"plain": "draft", "new": "draft"}))["state"] == "COMPLETED"
+        copies = (await eve.do("read", keys=["plain", "new"]))["items"]
+        assert [(copy["text"], copy["tags"]) for copy in copies] == [("Eve's law.", [])] * 2
+        await ann.do("post", id=copies[1]["id"], tags=["panel:law"])
+        await eve.do("post", text="Another law of eve's.", key="draft", board="low")
+        ended = await outcome(eve, output={"new": "draft"})
+        assert ended["why"] == "the entry new of board 'main' is in panel law"
+        assert (await eve.do("read", keys=["new"]))["items"][0]["text"] == "Eve's law."
+
+
 async def test_what_a_policy_denies_its_planner_is_not_planned(tmp_path: Path) -> None:
     table = {"name": "prefixes", "policy": "owner-prefixes", "boards": ["*"]}
     given = {"tools": ("core", "plan"), "access": access_tables([table], "access")}

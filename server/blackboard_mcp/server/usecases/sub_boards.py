@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, StoreError
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, parse_ref
+from blackboard_mcp.protocols.panels import PANEL, WORKING, panel_of
 from blackboard_mcp.protocols.sub_boards import TASK_KEY, SubDue
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 
@@ -31,6 +32,7 @@ LOOK_SECONDS: Final = 15.0
 _LULL: Final = 0.05
 _RETRY_SECONDS: Final = 1.0
 _WHY: Final = 300
+_NO_PANEL: Final = [PANEL + WORKING]
 _ID: Final = re.compile(r"[A-Z]{1,3}-[1-9][0-9]{0,9}(?:@[1-9][0-9]{0,9})?\Z")
 
 
@@ -174,12 +176,14 @@ class SubBoards:
 
     async def _put(self, due: SubDue, board: str, entries: Sequence[PostFields]) -> None:
         """Writes entries in the name of the server, all or none, without those that say the same already. A copy never
-        takes the place of a problem.
+        takes the place of a problem, and none goes into a panel.
 
         Raises:
-            NoHandOver: an agent wrote the present version of one, or it is no copy.
+            NoHandOver: an agent wrote the present version of one, it is no copy, or it is in a panel.
             Conflict: the task is no longer due, or an entry was written meanwhile.
         """
+        at = await self._store.find_board(board)
+        panels = () if at is None else at.config.panels
         posts: list[PostFields] = []
         for entry in entries:
             assert entry.key is not None
@@ -187,9 +191,13 @@ class SubBoards:
             alike = found is None or found.metadata.keys() == (entry.metadata or {}).keys()
             if found is not None and (found.author != SYSTEM or not alike):
                 raise NoHandOver(f"the entry {entry.key} of board '{board}' is {found.author}'s")
+            if found is not None and (panel := panel_of(found.tags)):
+                raise NoHandOver(f"the entry {entry.key} of board '{board}' is in panel {panel}")
             if found is None or found.text != entry.text or found.status in FINISHED:
                 version = 0 if found is None else found.version
-                posts.append(entry.model_copy(update={"expected_version": version}))
+                # A deleted entry keeps its panel, and the store refuses what is for another.
+                tags = _NO_PANEL if found is None and panels else None
+                posts.append(entry.model_copy(update={"expected_version": version, "tags": tags}))
         if not await self._is_due(due):
             raise Conflict("It is no longer due.")
         if posts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
@@ -303,7 +303,8 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         draft = yield from panels.placed(ledger, draft, row)
         draft = yield from read_rules.kept(ledger, draft, row)
         return (yield from _write(ledger, row, draft, edges, targets))
-    if draft.tags:
+    tags = draft.tags
+    if tags:
         draft = yield from panels.placed(ledger, draft, None)
     if ledger.board.read_rules:
         draft = yield from read_rules.kept(ledger, draft, None)
@@ -312,7 +313,9 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         existing = yield from _entry(ledger, draft.key, draft)
         if existing is not None:
             conversations.check_same(existing, joins)
-            for_entry = yield from panels.placed(ledger, draft, existing)
+            # Whether the tags fit the panel of the entry is told by those that were given.
+            for_entry = draft if draft.tags == tags else replace(draft, tags=tags)
+            for_entry = yield from panels.placed(ledger, for_entry, existing)
             return (yield from _write(ledger, existing, for_entry, edges, targets))
         if draft.delete:
             raise deletion.missing(draft)
