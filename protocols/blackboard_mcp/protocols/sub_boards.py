@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, Literal, Protocol
 
+from .items import ItemType
 from .tokens import CountedText
 from .values import dataclass
 
@@ -21,6 +22,9 @@ BOUND: Final = "board:"
 """The beginning of the binding (`worker`) of a task that a board does; no agent's name has a colon."""
 TASK_KEY: Final = "task:"
 """The beginning of the key of the problem on the board below; the id of the task follows."""
+
+COPIED: Final = (ItemType.FACT, ItemType.HYPOTHESIS, ItemType.PLAN, ItemType.RESULT)
+"""The types that copies of items have on the other board."""
 
 OnFail = Literal["fault", "complete"]
 

@@ -317,6 +317,38 @@ async def test_what_a_policy_denies_its_planner_is_not_planned(tmp_path: Path) -
         await ann.do("plan", items=[{"title": "go", "board": {"id": "low", **own}}])
 
 
+async def test_what_a_policy_denies_its_planner_by_its_type_is_not_planned(tmp_path: Path) -> None:
+    rules = [
+        {"types": ["FACT"], "key": "table:**", "boards": ["main"], "roles": ["admin"]},
+        {"types": ["HYPOTHESIS"], "key": "table:**", "boards": ["low"], "roles": ["admin"]},
+        {"types": ["PROBLEM"], "boards": ["deep"], "roles": ["admin"]},
+    ]
+    table = {"name": "types", "policy": "roles", "boards": ["*"], "rules": rules}
+    given = {"tools": ("core", "plan", "admin"), "access": access_tables([table], "access")}
+    async with boards.open_boards(tmp_path, boards.MODERN, **given) as board:
+        ann, ben = await board.join("ann", "ben")
+        await ann.post("here")
+        for name in ("main", "low", "deep"):
+            await ann.do("post", text="here", board=name)
+            await ann.do("board", members={"ben": "contributor"}, board=name)
+        for name in ("low", "deep"):
+            await ann.do("board", parent="main", board=name)
+        seq = (await ben.do("read"))["seq"]
+        for below in (
+            {"id": "low", "output": {"table:one": "draft"}},
+            {"id": "low", "input": {"table:one": "F-1"}},
+            {"id": "deep"},
+        ):
+            failure = await ben.fail("plan", items=[{"title": "go", "board": below}])
+            assert (failure["error"], failure["policy"]) == ("forbidden", "types")
+        assert (await ben.do("read"))["seq"] == seq
+        free = {"id": "low", "input": {"one": "F-1"}, "output": {"one": "draft"}}
+        await ben.do("plan", items=[{"title": "go", "board": free}])
+        await ann.do(
+            "plan", items=[{"title": "go", "board": {"id": "deep", "output": {"table:one": "draft"}}}]
+        )
+
+
 async def test_hostile_words_in_mappings_and_conditions_are_refused_or_kept_as_data(tmp_path: Path) -> None:
     # So many calls on end are more than one agent may make.
     limits = Limits(lull_seconds=0, posts_burst=100_000, board_posts_burst=100_000)

@@ -35,7 +35,7 @@ from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.runs import Budget
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
-from blackboard_mcp.protocols.sub_boards import SubBoard
+from blackboard_mcp.protocols.sub_boards import COPIED, SubBoard
 from blackboard_mcp.protocols.tokens import CountedText, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 
@@ -147,20 +147,22 @@ class Tasks:
         return (found[0] if found else None), attempts, seq, attention
 
     async def check_below(self, principal: Principal, sub: SubBoard) -> None:
-        """Checks that the caller may post the inputs on a board that is to do a task. It need not exist.
+        """Checks that the caller may post a problem and the inputs on a board that is to do a task. It need not exist.
 
         Raises:
             InvalidInput: it is no valid board id.
-            UnknownReference, Forbidden: the caller may not post there, or a policy denies an input.
+            UnknownReference, Forbidden: the caller may not post there, or a policy denies one of these.
         """
         await self._board.rights.enter(principal, {Action.POST}, sub.board)
         found = await self._board.store.find_board(sub.board)
         access = (self._board.config if found is None else found.config).access
-        for key in sub.input:
+        written: list[tuple[ItemType, str | None]] = [(ItemType.PROBLEM, None)]
+        written += [(kind, key) for key in sub.input for kind in COPIED]
+        for kind, key in written:
             change = Change(
                 sub.board,
                 ChangeKind.POST,
-                ItemType.FACT,
+                kind,
                 key,
                 author=principal.agent,
                 visibility=Visibility.BOARD,

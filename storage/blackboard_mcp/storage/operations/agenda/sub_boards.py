@@ -12,10 +12,9 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.keys import check_key
 from blackboard_mcp.protocols.runs import RunState
-from blackboard_mcp.protocols.sub_boards import BOUND, MAX_ABOVE, MAX_MAPPED, SubBoard, SubDue
+from blackboard_mcp.protocols.sub_boards import BOUND, COPIED, MAX_ABOVE, MAX_MAPPED, SubBoard, SubDue
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
@@ -72,7 +71,8 @@ def check(ledger: Ledger, task: NewTask, where: str) -> Steps[None]:
             f'board(board="{sub.board}", parent="{ledger.board.id}"). Or name a new board, which comes to lie there.'
         )
     for key in sub.output:
-        ledger.note(ChangeKind.POST, key=key, type=ItemType.RESULT)
+        for kind in COPIED:  # which of them it will be is not known yet
+            ledger.note(ChangeKind.POST, key=key, type=kind)
 
 
 def _above(board: BoardRow) -> Steps[list[str]]:
