@@ -204,6 +204,26 @@ async def outcome(agent: Any, **sub: Any) -> Any:
         await agent.do("wait", since=seq, seconds=20)
 
 
+async def test_who_may_not_post_below_gives_a_task_of_that_board_no_other_words(board: Any) -> None:
+    ann, eve = await board.join("ann", "eve")
+    await ann.post("here")
+    await ann.do("post", text="here", board="low")
+    await ann.do("board", members={"eve": "observer"}, parent="main", board="low")
+    items = [{"title": "first"}, {"title": "pay", "text": "ann's words", "after": ["$1"], "board": "low"}]
+    await ann.do("plan", items=items)
+    for words in ({"title": "eve's title"}, {"text": "eve's words"}):
+        refused = await eve.fail("plan", items=[{"id": "T-2", **words}])
+        assert (refused["error"], refused["board"]) == ("forbidden", "low")
+    await eve.do("plan", items=[{"id": "T-2", "priority": 5}])
+    await eve.do("plan", items=[{"id": "T-1", "text": "eve's words"}])
+    await ann.do("plan", items=[{"id": "T-2", "text": "other words of ann's"}])
+    await ann.do("claim", id="T-1")
+    await ann.do("claim", op="done", id="T-1", text="done")
+    await task(ann, "T-2", "WAITING")
+    (problem,) = (await ann.do("read", board="low", keys=["task:T-2"]))["items"]
+    assert problem["text"] == "pay\n\nother words of ann's"
+
+
 async def test_what_not_everybody_reads_is_not_mapped_and_looks_like_absent(board: Any) -> None:
     ann, dave = await board.join("ann", "dave")
     await board.opened.store.set_read_rules([PAY])

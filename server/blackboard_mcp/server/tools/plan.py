@@ -231,9 +231,8 @@ class PlanTools:
         """
         if items or cancel or budget is not None:
             tasks = [self._new(place, item) for place, item in enumerate(items or (), 1)]
-            for task in tasks:
-                if isinstance(task, NewTask) and task.sub is not None:
-                    await self._tasks.check_below(caller.principal, task.sub)
+            for sub in await self._tasks.boards_below(caller.agent, board, tasks):
+                await self._tasks.check_below(caller.principal, sub)
             planned, attention = await self._tasks.plan(
                 caller.agent,
                 board,

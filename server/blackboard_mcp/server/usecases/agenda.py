@@ -146,6 +146,18 @@ class Tasks:
         attention, seq = await self._board.attention(agent, name)
         return (found[0] if found else None), attempts, seq, attention
 
+    async def boards_below(
+        self, agent: str, board: str | None, items: Sequence[NewTask | NewStage]
+    ) -> list[SubBoard]:
+        """Returns the boards that are to do planned tasks, and those that are told other words by a changed one."""
+        tasks = [item for item in items if isinstance(item, NewTask)]
+        reworded = [task.number for task in tasks if task.number and (task.title, task.text) != (None, None)]
+        below = [task.sub for task in tasks]
+        if reworded:
+            name = await self._board.board_of(board, agent)
+            below += [task.sub for task in await self._board.store.tasks(name, agent, reworded)]
+        return [sub for sub in below if sub is not None]
+
     async def check_below(self, principal: Principal, sub: SubBoard) -> None:
         """Checks that the caller may post a problem and the inputs on a board that is to do a task. It need not exist.
 
