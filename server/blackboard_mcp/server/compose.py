@@ -405,7 +405,7 @@ def checks_of(blackboard: Blackboard, settings: Settings, holder: str) -> Checks
     from .usecases.checks import Checks
 
     secrets = Secrets(settings.secrets, settings.secret_patterns)
-    folder, free_bytes = settings.folder.resolve() / "checks", settings.limits.free_bytes
+    folder, free_bytes = settings.checking.resolve(), settings.limits.free_bytes
     return Checks(blackboard, settings.check, folder, holder, free_bytes, secrets)
 
 

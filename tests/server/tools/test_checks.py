@@ -17,10 +17,12 @@ from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.checks.running import Check
+from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.usecases import checks
 from blackboard_mcp.server.usecases.results import issue_key
 from blackboard_mcp.server.usecases.retention import Keeper
 from blackboard_mcp.storage.testing.harness import Table
+from click.testing import CliRunner
 from patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="checks need POSIX")
@@ -426,6 +428,26 @@ async def test_a_hot_issue_tells_nothing_of_a_result_that_a_read_rule_keeps(tmp_
         await ann.say("artifact_write", path="sums.txt", content="good")
         await news(ann, "sums passed at rev 2")
         assert (await bob.item(issue["id"]))["status"] == "RESOLVED"
+
+
+async def test_after_compacting_no_file_holds_the_output_of_a_check_that_was_forgotten(
+    tmp_path: Path,
+) -> None:
+    month = Retention({ItemType.RESULT: timedelta(days=30)}, "Ada", "a month is enough")
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        ann = await board.join("ann")
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed at rev 1")
+        await Table(board.opened.store).prune()
+        board.clock.advance(40 * 86_400)
+        assert "E-1" in [one.id for one in await Keeper(board.opened.store, month, "test").round("main")]
+        folder = board.opened.settings.folder
+    done = await asyncio.to_thread(CliRunner().invoke, cli, ["compact", "--data", str(folder)])
+    assert done.exit_code == 0, done.output
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"checking good" in file.read_bytes()] == []
 
 
 async def test_with_its_result_an_output_is_forgotten_and_the_check_runs_again(tmp_path: Path) -> None:

@@ -152,8 +152,8 @@ def compact(config: Path | None, data: Path | None) -> None:
 
     That takes twice the room of the file for a while. A file that an older version made gives room back by itself
     afterwards, as new ones do. What killed commands left in the folder is removed. Where anything was forgotten, the
-    next server builds the search index anew, and repositories that have the board's history; then no file of the
-    folder holds what was.
+    next server builds the search index anew, and repositories that have the board's history, and the whole output of a
+    check is kept again from its next run on; then no file of the folder holds what was.
     """
     from blackboard_mcp.storage.sqlite import compacting
 
@@ -167,7 +167,7 @@ def compact(config: Path | None, data: Path | None) -> None:
         _remove(left)
     if forgotten:
         # The index's files keep deleted texts for a while. The next server builds it, and the repositories, anew.
-        for kept in (settings.index, *_with_history(settings.repositories)):
+        for kept in (settings.index, settings.checking, *_with_history(settings.repositories)):
             _remove(kept)
     click.echo(f"{settings.database.name}: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now")
 

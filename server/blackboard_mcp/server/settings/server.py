@@ -134,6 +134,11 @@ class Settings:
         """The folder with the Git repository of each board that has files."""
         return self.folder / "workspaces"
 
+    @property
+    def checking(self) -> Path:
+        """The folder in which checks of files run, and that has the output of the last run of each."""
+        return self.folder / "checks"
+
     def board_config(
         self, policies: Policies, validators: Sequence[str] = (), access: AccessPolicies | None = None
     ) -> BoardConfig:
