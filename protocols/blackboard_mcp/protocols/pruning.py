@@ -248,3 +248,5 @@ class PassOutcome:
     """Whether the board was under pressure in the end."""
     elsewhere: bool = False
     """Whether nothing was decided, because another holder has the lease."""
+    asked: bool = False
+    """Whether agents are asked for summaries; only told where a lease was named that nobody else may have."""

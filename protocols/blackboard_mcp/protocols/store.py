@@ -511,7 +511,7 @@ class BoardStore(
         commit, or if somebody changed or cited it after the snapshot; these are counted as `overtaken`.
 
         `unless` names a lease and a holder. While another holder has the lease, nothing is done, and the outcome says
-        `elsewhere`.
+        `elsewhere`; else it says whether agents are `asked` for summaries.
         """
         ...
 

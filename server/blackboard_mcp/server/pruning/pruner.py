@@ -268,6 +268,8 @@ class Pruner:
         if self.writer.chosen(config) != AGENT:
             done, is_over = await self._at_once(board, deciding, lease)
             if is_over:
+                if done and done[-1].asked:
+                    await self.writer.waiting(board, config)  # the board's summariser is another now
                 await self._judge(board, config, done)
                 return _told(board, done)
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):

@@ -213,6 +213,16 @@ async def test_what_waits_for_an_agent_stays_while_other_things_go(asking: Any) 
     assert len(await summaries(ada)) == 1
 
 
+async def test_a_small_pass_closes_requests_of_a_board_whose_summariser_is_another_now(asking: Any) -> None:
+    ada = await asking.join("ada")
+    await finished(ada)
+    await asking.opened.pruner.run_pass("main")
+    assert len((await ada.do("summarize"))["requests"]) == 1
+    await ada.do("board", settings={"summariser": "extractive"})
+    await asking.opened.pruner.run_pass("main")
+    assert (await ada.do("summarize"))["requests"] == []
+
+
 async def test_i14_what_is_private_is_no_source_and_no_news(asking: Any) -> None:
     ada, bob = await asking.join("ada", "bob")
     await finished(ada)

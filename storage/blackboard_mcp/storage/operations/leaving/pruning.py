@@ -82,6 +82,7 @@ def choose(
     row = yield from get_board(board)
     if unless is not None and (yield sql("lease_elsewhere"), (*unless, now)):
         return None
+    asked = unless is not None and bool((yield sql("summaries_asked"), (row.no,)))
     reach = Reach.ALL if reaching is None else reaching(row.config)
     space = yield from workspace(row, now, reach)
     plan = decide(space)
@@ -104,6 +105,7 @@ def choose(
         warning=plan.warning,
         private_freed=sum(c.tokens for c in gone if c.private),
         under_pressure=bool(row.pressure),
+        asked=asked,
     )
     return Chosen(space, tuple(moves), _told(plan), foreseen)
 

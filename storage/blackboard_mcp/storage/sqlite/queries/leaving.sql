@@ -270,6 +270,10 @@ SELECT r.thread, r.item, r.seen, r.seq, r.opened_at, r.due_at, r.holder, r.held_
                WHERE i.board = r.board AND i.thread = r.thread AND PUBLIC(i.owner) AND i.seq > r.seq)
 FROM summary_request r WHERE r.board = ?1 ORDER BY r.opened_at, r.thread;
 
+-- name: summaries_asked
+-- Whether agents are asked for summaries of threads of a board.
+SELECT 1 FROM summary_request WHERE board = ?1 LIMIT 1;
+
 -- name: summaries_due
 -- Requests of all boards that nobody met in time, or whose thread moved.
 SELECT * FROM (
