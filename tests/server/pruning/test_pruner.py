@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
-from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.pruning import Candidate, PassOutcome
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server.pruning import pruner as pruner_module
+from blackboard_mcp.server.pruning.policies import Policies
 from blackboard_mcp.server.pruning.pruner import Pruner
 from blackboard_mcp.server.text.tokens import Tokenizers
 from blackboard_mcp.storage.operations.leaving import pruning
@@ -97,6 +98,38 @@ async def test_a_pass_that_is_due_waits_for_the_process_that_holds_the_lease(
         await pruner.settle()
     assert store.passes == 1
     assert store.looks == 4, "once before each try"
+
+
+class Counted:
+    """An operator's policy that counts how often it is asked."""
+
+    asked = 0
+
+    def key(self, candidate: Candidate) -> int:
+        Counted.asked += 1
+        return candidate.number
+
+
+async def test_an_operators_policy_is_not_asked_while_another_process_has_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Counted, "asked", 0)
+    store = await SqlBoardStore.open(None)
+    config = BoardConfig(target_tokens=1_000, policy="counted")
+    await store.ensure_board("main", "ada", config)
+    drafts = [draft(f"step {n} of the test", "LOG") for n in range(100)]
+    await store.post("main", "ada", drafts, config=config)
+    tokenizers = Tokenizers()
+    tokenizers.see(await store.find_board("main"))
+    policies = Policies([f"counted={__name__}:Counted"])
+    pruner = Pruner(store, tokenizers, "me", policies=policies)
+    assert await store.lease("prune:main", "another", 30)
+    assert await pruner.run_pass("main") == []
+    assert Counted.asked == 0
+    await store.release("prune:main", "another")
+    assert await pruner.run_pass("main") != []
+    assert Counted.asked > 0
+    await store.close()
 
 
 async def test_I9_a_long_pass_lets_others_write_between_its_transactions(

@@ -46,6 +46,10 @@ _BEFORE_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREAD
 _AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
 
+class _Elsewhere(Exception):
+    """Another process runs a pass on the board."""
+
+
 class _Deciding:
     """The decisions of one pass, made in the order of the board's policy."""
 
@@ -259,11 +263,14 @@ class Pruner:
         summaries are written outside any transaction, and the last part takes the rest. Each part decides on a
         snapshot and moves in short transactions. A board at or under its low-water mark loses only expired items.
         """
-        deciding = await self._deciding(board)
+        lease = f"prune:{board}"
+        try:
+            deciding = await self._deciding(board, unless=(lease, self._holder))
+        except _Elsewhere:
+            return []
         if found is None:
             found = await self._store.find_board(board)
         config = BoardConfig() if found is None else found.config
-        lease = f"prune:{board}"
         done: list[PassOutcome] = []
         if self.writer.chosen(config) != AGENT:
             done, is_over = await self._at_once(board, deciding, lease)
@@ -344,11 +351,14 @@ class Pruner:
         between = replace(first, moved=tuple(moved), tokens_before=tokens, tokens_after=first.tokens_before)
         return [between, *after]
 
-    async def _deciding(self, board: str) -> _Deciding:
+    async def _deciding(self, board: str, unless: tuple[str, str] | None = None) -> _Deciding:
         """Returns the decisions of a pass, after asking the operator's policy for its order if the board has
         one.
 
-        The policy is asked outside any transaction.
+        The policy is asked outside any transaction. `unless` is as for `BoardStore.prune`.
+
+        Raises:
+            _Elsewhere: another holder has the lease, and the policy was not asked.
         """
         found = await self._store.find_board(board) if self.policies.own else None
         if found is None or not self.policies.foreign(found.config.policy):
@@ -359,7 +369,8 @@ class Pruner:
             spaces.append(space)
             return Plan()
 
-        await self._store.prune(board, look, apply=False)
+        if (await self._store.prune(board, look, apply=False, unless=unless)).elsewhere:
+            raise _Elsewhere
         space = spaces[-1]
         prepared = await self.policies.prepare(space.config.policy, *evictable(space))
         return _Deciding(self.policies, prepared)
