@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -98,6 +99,26 @@ async def test_a_pass_that_is_due_waits_for_the_process_that_holds_the_lease(
         await pruner.settle()
     assert store.passes == 1
     assert store.looks == 4, "once before each try"
+
+
+async def test_a_pass_that_was_overtaken_and_then_finds_the_lease_taken_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruner_module, "_RETRY_SECONDS", 0.0)
+    store = Store(tokens=900)
+    overtaken = replace(NOTHING, moved=(("F-1", 4, "importance 1"),), overtaken=1)
+    answers, prune = [overtaken, pruning.ELSEWHERE] * 2, store.prune
+
+    async def one_after_another(board: str, decide: Any, **given: Any) -> PassOutcome:
+        return answers.pop(0) if answers else await prune(board, decide, **given)
+
+    monkeypatch.setattr(store, "prune", one_after_another)
+    pruner = pruner_of(store)
+    assert await pruner.run_pass("main") == [overtaken], "something was done"
+    pruner.kick("main")
+    async with asyncio.timeout(PATIENCE):
+        await pruner.settle()
+    assert store.tokens == 600, "nobody makes the room that is still wanted"
 
 
 class Counted:

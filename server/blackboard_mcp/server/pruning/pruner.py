@@ -250,14 +250,16 @@ class Pruner:
         found = await self._store.find_board(board)
         if found is None or not found.pass_due:
             return
-        if not await self.run_pass(board, found):
+        outcomes = await self.run_pass(board, found)
+        if not outcomes or (outcomes[-1].overtaken and outcomes[-1].moved):
             # Another process runs the pass, or died in it, and may not have seen what made this pass due.
             self._wanted.add(board)
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def run_pass(self, board: str, found: Board | None = None) -> list[PassOutcome]:
         """Runs one whole pass and returns its outcomes, part by part; an empty list when another process runs
-        one. `found` is the board as the caller has just found it.
+        one. The last one was overtaken, and moved something, when another process began one before the end. `found` is
+        the board as the caller has just found it.
 
         Where a thread is worth a summary, the first part takes only finished, analysed or expired items. Then
         summaries are written outside any transaction, and the last part takes the rest. Each part decides on a
@@ -280,7 +282,7 @@ class Pruner:
                 await self._judge(board, config, done)
                 return _told(board, done)
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
-            return []
+            return done
         try:
             deciding.spare(await self.writer.waiting(board, config))
             outcomes = done + await self._move(board, deciding.first, deciding)
