@@ -6,13 +6,18 @@ import io
 import logging
 import os
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from blackboard_mcp.server.cli import log_lines
 from blackboard_mcp.server.cli.log_lines import AT_ONCE, MOST_WAITING, Aside, OneLine, Summaries
+from patience import PATIENCE
 
 
 @pytest.fixture
@@ -97,3 +102,48 @@ def test_records_wait_for_a_reader_in_their_order_and_those_without_room_are_cou
         handler.flush()
         assert log.readline() == "the last\n"
     os.close(writing)
+
+
+def test_all_that_waits_is_written_before_the_end_also_where_there_is_no_more_room() -> None:
+    reading, writing = os.pipe()
+    handler = Aside(writing)
+    for n in range(2 * MOST_WAITING):
+        handler.handle(logging.makeLogRecord({"msg": f"{n:04} {'x' * 500}"}))
+    read: list[bytes] = []
+
+    def drain() -> None:
+        while data := os.read(reading, 65_536):
+            read.append(data)
+
+    reader = threading.Thread(target=drain, daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_lines, "_LAST_SECONDS", PATIENCE)
+        reader.start()
+        handler.flush()
+    assert b"".join(read).count(b"\n") > MOST_WAITING
+    os.close(writing)
+    reader.join()
+    os.close(reading)
+
+
+class Fallen:
+    """Garbage in a circle, whose collection logs, as that of a task that failed unnoticed does."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        logging.getLogger("fallen").error("a task failed")
+
+
+def test_what_is_logged_by_the_collection_of_garbage_amid_another_record_holds_up_nobody() -> None:
+    program = (
+        "import gc, logging, os, test_log_lines as there\n"
+        "handler = there.Aside(os.open(os.devnull, os.O_WRONLY))\n"
+        "logging.getLogger('fallen').addHandler(handler)\n"
+        "for n in range(20_000):\n"
+        "    gc.set_threshold(1 + n % 50)\n"
+        "    there.Fallen()\n"
+        "    handler.handle(logging.makeLogRecord({'msg': 'a line'}))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent, timeout=PATIENCE, check=True)

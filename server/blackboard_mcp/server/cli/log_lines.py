@@ -58,38 +58,37 @@ class Aside(logging.Handler):
         super().__init__()
         self._fd = fd
         self._encoding = encoding
-        self._waiting: queue.Queue[str | threading.Event] = queue.Queue(MOST_WAITING)
+        # The collection of garbage logs, too, perhaps while this thread puts a record: a `Queue` would wait for itself.
+        self._waiting: queue.SimpleQueue[str | threading.Event] = queue.SimpleQueue()
         self._left_out = 0
-        self._counting = threading.Lock()
         # It writes past Python's buffers, whose lock a thread that stalls would keep from the interpreter's end.
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Lets the thread write a record; one that finds no room is counted."""
+        if self._waiting.qsize() >= MOST_WAITING:
+            self._left_out += 1
+            return
         try:
-            self._waiting.put_nowait(self.format(record))
-        except queue.Full:
-            with self._counting:
-                self._left_out += 1
+            self._waiting.put(self.format(record))
         except Exception:
             self.handleError(record)
 
     def flush(self) -> None:
         """Returns when everything is written, or a second later."""
         written = threading.Event()
-        with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait(written)
-            written.wait(_LAST_SECONDS)
+        self._waiting.put(written)
+        written.wait(_LAST_SECONDS)
 
     def _run(self) -> None:
+        told = 0
         while True:
             waiting = self._waiting.get()
             if isinstance(waiting, threading.Event):
                 waiting.set()
                 continue
-            with self._counting:
-                left_out, self._left_out = self._left_out, 0
-            if left_out:
+            if left_out := self._left_out - told:
+                told += left_out
                 waiting += f"\n{left_out} lines were left out: nobody read the log"
             with contextlib.suppress(OSError):  # a log on a full disk changes nothing for anybody
                 write_all(self._fd, f"{waiting}\n".encode(self._encoding, "backslashreplace"))
