@@ -103,6 +103,30 @@ async def test_a_job_that_a_cancelled_step_settled_is_no_conflict_of_the_next(
         assert (again.event, again.why) == (first.event, "not today")
 
 
+async def test_what_was_done_after_a_cancelled_step_is_acknowledged_though_that_step_settled_its_job(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = board._call
+
+    async def cancelled_with_its_answer(*given: Any, **more: Any) -> None:
+        await call(*given, **more)
+        raise asyncio.CancelledError
+
+    async with board.worker("g", JOBS, limit=3) as worker:
+        await jobs(board, 3)
+        first = await anext(worker)
+        with monkeypatch.context() as patched:
+            patched.setattr(board, "_call", cancelled_with_its_answer)
+            with pytest.raises(asyncio.CancelledError):
+                await worker.fail("not today")
+        await anext(worker)
+        await anext(worker)
+        again = await anext(worker)
+        assert (again.event, again.why) == (first.event, "not today")
+        (group,) = await board.groups()
+        assert group.in_flight == 1, "others were done and not acknowledged"
+
+
 async def test_mistakes_with_groups_are_told(board: Any) -> None:
     with pytest.raises(InvalidInput):
         board.worker("g", limit=0)

@@ -46,7 +46,9 @@ class Worker:
         self._current: WireDelivery | None = None
         self._ack: list[str] = []
         self._fail: dict[str, str] = {}
-        self._unsure = False  # whether these were reported by a call without an answer, and perhaps done
+        self._unsure: set[str] = (
+            set()
+        )  # those of them that a call without an answer reported, and perhaps settled
         self._ended = False
 
     async def __aenter__(self) -> Self:
@@ -75,15 +77,9 @@ class Worker:
         while not self._held:
             if self._ended:
                 raise StopAsyncIteration
-            try:
-                answer = await self._turn(
-                    filter=self._filter, limit=self._limit, seconds=POLL_SECONDS, lease_seconds=self._lease
-                )
-            except Conflict:
-                if not self._unsure:
-                    raise
-                self._unsure = False  # the call without an answer had settled them: ask for new ones alone
-                continue
+            answer = await self._turn(
+                filter=self._filter, limit=self._limit, seconds=POLL_SECONDS, lease_seconds=self._lease
+            )
             self._filter = None
             self._held.extend(answer.deliveries)
         self._current = self._held.popleft()
@@ -126,9 +122,6 @@ class Worker:
         try:
             if self._ack or self._fail:
                 await self._turn(limit=0, seconds=0)
-        except Conflict:
-            if not self._unsure:
-                raise
         finally:
             if self._held:
                 held = [job.handle for job in self._held]
@@ -152,19 +145,26 @@ class Worker:
     async def _turn(self, **more: Any) -> WorkAnswer:
         """Reports acknowledged and failed jobs and takes new ones, in one call.
 
-        After an error other than `Conflict`, the next call reports them again.
+        After an error other than `Conflict`, the next call reports them again. Where a call without an answer may have
+        settled some of them, a conflict is about those, and the others are reported alone.
         """
-        given = {"group": self._group, "ack": self._ack or None, "fail": self._fail or None, **more}
-        try:
-            answer = await self._board._call("consume", given, group_wire.WorkAnswer)
-        except Conflict:
-            self._ack, self._fail = [], {}
-            raise
-        except (asyncio.CancelledError, Unreachable):
-            self._unsure = True
-            raise
-        self._ack, self._fail, self._unsure = [], {}, False
-        return answer
+        while True:
+            given = {"group": self._group, "ack": self._ack or None, "fail": self._fail or None, **more}
+            try:
+                answer = await self._board._call("consume", given, group_wire.WorkAnswer)
+            except Conflict:
+                over = self._unsure or {*self._ack, *self._fail}
+                self._ack = [handle for handle in self._ack if handle not in over]
+                self._fail = {handle: why for handle, why in self._fail.items() if handle not in over}
+                if not self._unsure:
+                    raise
+                self._unsure = set()
+            except (asyncio.CancelledError, Unreachable):
+                self._unsure = {*self._ack, *self._fail}
+                raise
+            else:
+                self._ack, self._fail, self._unsure = [], {}, set()
+                return answer
 
 
 class Groups(Calls):
