@@ -47,6 +47,13 @@ class Garbled:
         return Chosen(dict.fromkeys(situation.eligible, "Look \ud83d"), "")
 
 
+class Muddled:
+    """A strategy of a user that keeps what a model wrote, with half of a surrogate pair in it."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        return Chosen(dict.fromkeys(situation.eligible, "Look"), "", state={"said": ["Look \ud83d"]})
+
+
 class Watcher:
     """A strategy of strategies: where the round before said nothing new, the other one chooses."""
 
@@ -82,6 +89,7 @@ OWN = (
     f"backwards={__name__}:Backwards",
     f"broken={__name__}:Broken",
     f"garbled={__name__}:Garbled",
+    f"muddled={__name__}:Muddled",
     f"watcher={__name__}:Watcher",
     f"astray={__name__}:Astray",
     f"planner={__name__}:Planner",
@@ -428,7 +436,9 @@ async def test_a_strategy_that_names_nobody_else_is_replaced_for_the_round(board
     assert by == "round-robin instead of astray, which named 'astray', which cannot choose in its place"
 
 
-@pytest.mark.parametrize(("strategy", "error"), [("broken", "RuntimeError"), ("garbled", "ValueError")])
+@pytest.mark.parametrize(
+    ("strategy", "error"), [("broken", "RuntimeError"), ("garbled", "ValueError"), ("muddled", "ValueError")]
+)
 async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(
     board: Any, strategy: str, error: str
 ) -> None:

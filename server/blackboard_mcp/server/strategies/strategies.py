@@ -175,8 +175,11 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
         isinstance(chosen.reason, str) and isinstance(chosen.delegate, str)
     ):
         raise TypeError("choose returns a Chosen")
-    if chosen.state is not None and len(json.dumps(dict(chosen.state))) > MAX_STATE:
-        raise ValueError("the state is too long")
+    if chosen.state is not None:
+        if len(json.dumps(dict(chosen.state))) > MAX_STATE:
+            raise ValueError("the state is too long")
+        if not is_clean_text(json.dumps(dict(chosen.state), ensure_ascii=False)):
+            raise ValueError("the state holds half of a surrogate pair")
     agents = {
         agent: str(chosen.agents[agent])[:MAX_INSTRUCTION]
         for agent in chosen.agents
