@@ -736,6 +736,7 @@ async def test_a_server_that_refuses_the_user_is_told_without_the_password(addre
         "postgresql://host/db?schema=Pg-Name",
         "postgresql://u:hidden@host/db?statement_cache_size=100",
         "postgresql://u:hidden@host/db?sslmode=verify-full&sslrootcert=/no/such/root.crt",
+        "postgresql://u:hidden@host/db?sslmode=verify-full&sslrootcert=system",
     ],
 )
 def test_a_wrong_address_is_refused_with_the_form_and_without_the_password(text: str) -> None:

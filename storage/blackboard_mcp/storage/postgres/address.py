@@ -64,7 +64,7 @@ class Address:
         listen = given.pop("listen", None)
         for name in _FILES:
             # The driver tells of a missing file like of a server that is away, without its name.
-            if (path := given.get(name)) and path != "system" and not os.access(path, os.R_OK):
+            if (path := given.get(name)) and not os.access(path, os.R_OK):
                 raise InvalidInput(f"{name}={path[:200]!a}: this process can read no such file. {_FORM}")
         return cls(
             dsn=urlunsplit(parts._replace(query=urlencode(given))),
