@@ -1,4 +1,4 @@
-"""The pruner: it runs passes in the background, one at a time for each board over all processes.
+"""The pruner: it runs passes in the background, one at a time for each board, over all processes if they are large.
 
 Callers never wait for a pass.
 """
