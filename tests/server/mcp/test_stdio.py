@@ -15,6 +15,7 @@ import anyio
 import mcp.types as types
 import pytest
 import sample_board
+from blackboard_mcp.server.mcp import stdio
 from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, LineSplitter, LineWriter, Oversized, read_lines
 from blackboard_mcp.server.mcp.stdio import MOST_UNREAD, stdio_streams
 from mcp.client import Client
@@ -295,6 +296,36 @@ async def test_a_client_that_sends_and_does_not_read_is_heard_no_further_until_i
         assert await asyncio.to_thread(read) in (asked, asked + 1)
         await client
     assert most <= MOST_UNREAD + 2
+    os.close(server_in)
+
+
+async def test_a_server_whose_client_left_ends_though_another_process_holds_the_unread_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "DRAIN_SECONDS", 0.05)
+    server_in, to_server = os.pipe()
+    from_server, server_out = os.pipe()
+    answer = types.JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": "x" * 5000})
+
+    async def serve() -> None:
+        async with (
+            stdio_streams(input_fd=server_in, output_fd=server_out) as (messages, answers),
+            messages,
+            answers,
+            anyio.create_task_group() as tasks,
+        ):
+            async for _ in messages:
+                tasks.start_soon(answers.send, SessionMessage(answer))
+                await asyncio.sleep(0)
+            tasks.cancel_scope.cancel()
+
+    def ask() -> None:
+        with os.fdopen(to_server, "wb") as messages:
+            messages.writelines(line(n, "ping") for n in range(MOST_UNREAD + 100))
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(serve(), asyncio.to_thread(ask))
+    os.close(from_server)
     os.close(server_in)
 
 

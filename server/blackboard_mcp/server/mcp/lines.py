@@ -147,6 +147,15 @@ def _wait_for(fd: int, what: int) -> None:
     poll.poll()
 
 
+def is_left(fd: int) -> bool:
+    """Tells whether whoever wrote to a descriptor has closed it, though what was written may not all be read."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(fd, getattr(select, "POLLRDHUP", 0))
+    return bool(poll.poll(0))
+
+
 class LineWriter:
     """Writes to a descriptor in the order of the calls, without blocking the event loop.
 

@@ -19,7 +19,7 @@ from typing import Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
-from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, NO_ID, LineWriter, Oversized, read_lines
+from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, NO_ID, LineWriter, Oversized, is_left, read_lines
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     ErrorData,
@@ -118,10 +118,17 @@ class _Wire:
         await self._inbox.send(SessionMessage(message_in))
 
     async def _heard(self) -> None:
-        """Waits while more answers than allowed are unread, so that what they take is bounded."""
+        """Waits while more answers than allowed are unread, so that what they take is bounded.
+
+        Ends the reading where the client has closed the input and nobody reads: its end is behind what is not taken.
+        """
         while self._outbox.statistics().tasks_waiting_send > MOST_UNREAD:
             self._written.clear()
-            await self._written.wait()
+            with anyio.move_on_after(DRAIN_SECONDS) as waiting:
+                await self._written.wait()
+            if waiting.cancelled_caught and is_left(self._input_fd):
+                self._reading.cancel()
+                await anyio.lowlevel.checkpoint()
 
     async def _drain(self) -> None:
         with anyio.move_on_after(DRAIN_SECONDS):
