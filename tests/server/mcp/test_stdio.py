@@ -201,9 +201,10 @@ async def test_a_line_that_is_no_message_is_answered(sent: bytes, identifier: An
     assert "result" in answer
 
 
-async def test_a_modern_call_is_cancelled_by_its_notification() -> None:
+@pytest.mark.parametrize("more", [{}, {"id": None}])
+async def test_a_modern_call_is_cancelled_by_its_notification(more: dict[str, None]) -> None:
     async with serving() as server:
-        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}, **more}
         await server.send(call(1, "wait", seconds=50), call(2, "post"))
         assert (await server.receive())["id"] == 2
         await server.send(json.dumps(cancel).encode() + b"\n")

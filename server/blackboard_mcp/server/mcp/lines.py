@@ -147,6 +147,11 @@ def _wait_for(fd: int, what: int) -> None:
     poll.poll()
 
 
+def is_notification(method: str, identifier: object) -> bool:
+    """Tells whether a message with an id that is none is one that expects no answer: some clients say null there."""
+    return identifier is None and method.startswith("notifications/")
+
+
 def is_left(fd: int) -> bool:
     """Tells whether whoever wrote to a descriptor has closed it, though what was written may not all be read."""
     if not hasattr(select, "poll"):

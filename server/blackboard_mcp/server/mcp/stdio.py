@@ -19,7 +19,15 @@ from typing import Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
-from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, NO_ID, LineWriter, Oversized, is_left, read_lines
+from blackboard_mcp.server.mcp.lines import (
+    MAX_LINE_BYTES,
+    NO_ID,
+    LineWriter,
+    Oversized,
+    is_left,
+    is_notification,
+    read_lines,
+)
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     ErrorData,
@@ -104,7 +112,7 @@ class _Wire:
         except ValidationError:
             await self._refuse(*_diagnose(line))
             return
-        if isinstance(message_in, JSONRPCNotification) and _has_id(line):
+        if isinstance(message_in, JSONRPCNotification) and _has_wrong_id(message_in.method, line):
             # The SDK takes it for a notification, and its sender would wait for the answer without end.
             await self._refuse(None, _INVALID_REQUEST, NO_ID)
             return
@@ -162,12 +170,13 @@ class _Wire:
                     self._paid.set()
 
 
-def _has_id(line: bytes) -> bool:
+def _has_wrong_id(method: str, line: bytes) -> bool:
     """Tells whether a line that the SDK takes for a notification says an id, which can be none of a request."""
     if b'"id"' not in line:
         return False
     try:
-        return "id" in json.loads(line)
+        message = json.loads(line)
+        return "id" in message and not is_notification(method, message["id"])
     except ValueError:  # a number of thousands of digits somewhere in it
         return False
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocols.names import check_name
 from ..access.identity import check_bearer, how_to_reach, name_header, read_token
-from ..mcp.lines import NO_ID, LineWriter, Oversized, read_lines
+from ..mcp.lines import NO_ID, LineWriter, Oversized, is_notification, read_lines
 from .http import (
     CONNECT_SECONDS,
     Broken,
@@ -162,6 +162,9 @@ class _Relay:
             await self._fail(None, _INVALID_REQUEST, "send one JSON-RPC message a line, no batches")
             return
         method, identifier = message.get("method"), message.get("id")
+        if isinstance(method, str) and "id" in message and is_notification(method, identifier):
+            del message["id"]
+            line = json.dumps(message).encode()
         if isinstance(method, str) and "id" in message and not _is_id(identifier):
             await self._fail(None, _INVALID_REQUEST, NO_ID)
         elif isinstance(method, str) and isinstance(identifier, int | str):
