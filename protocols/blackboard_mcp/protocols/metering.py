@@ -12,13 +12,15 @@ from contextvars import ContextVar
 class Meter:
     """The seconds that a call has worked so far, without waiting, and the number of its threads working now.
 
-    A call is `dear` if its work takes so long that a commit of its own adds little to it.
+    A call is `dear` if its work takes so long that a commit of its own adds little to it. One that is `steady` as well
+    gives way to no other once it writes.
     """
 
-    __slots__ = ("dear", "seconds", "working")
+    __slots__ = ("dear", "seconds", "steady", "working")
 
-    def __init__(self, *, dear: bool = False) -> None:
+    def __init__(self, *, dear: bool = False, steady: bool = False) -> None:
         self.dear = dear
+        self.steady = steady
         self.seconds = 0.0
         self.working = 0
 

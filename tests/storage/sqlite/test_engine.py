@@ -215,10 +215,11 @@ async def test_a_dear_write_gives_way_a_few_times_and_then_ends(
     assert await engine.read(ENTRIES) == await engine.read(HALVES) == [(1,), (2,), (3,), (4,), (100,)]
 
 
-async def test_a_dear_write_that_is_soon_done_does_not_start_anew(
-    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("patience", "steady"), [(PATIENCE, False), (0.0, True)])
+async def test_a_dear_write_that_is_soon_done_or_steady_does_not_start_anew(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch, patience: float, steady: bool
 ) -> None:
-    monkeypatch.setattr(group_module, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(group_module, "_PATIENCE", patience)
     cheap = Job(post(1), asyncio.get_running_loop().create_future())
     runs = list[int]()
 
@@ -226,7 +227,7 @@ async def test_a_dear_write_that_is_soon_done_does_not_start_anew(
         runs.append(1)
         engine._jobs.put(cheap)
 
-    token = METER.set(Meter(dear=True))
+    token = METER.set(Meter(dear=True, steady=steady))
     dear = asyncio.create_task(engine.write(post(100, then=come)))
     METER.reset(token)
     assert await dear == 100

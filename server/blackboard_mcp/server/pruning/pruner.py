@@ -40,8 +40,8 @@ _LOOK_SECONDS = 30.0
 _RETRY_SECONDS = 0.25
 _GRACE = 0.05
 """Seconds to wait after an item's expiry, so that many items that expire one after another take few rounds."""
-_AT_ONCE = 100
-"""The most items that leave in a pass that takes no lease: few enough for one transaction."""
+_AT_ONCE = 400
+"""The most items that leave in a pass that takes no lease: as many as the store is asked for at once."""
 _BEFORE_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
 _AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
@@ -200,7 +200,7 @@ class Pruner:
         self._wanted.add(board)
         if board not in self._passes:
             context = without()
-            context.run(METER.set, Meter(dear=True))
+            context.run(METER.set, Meter(dear=True, steady=True))
             self._passes[board] = asyncio.create_task(
                 self._work(board), name=f"prune-{board}", context=context
             )
@@ -306,7 +306,7 @@ class Pruner:
     async def _at_once(self, board: str, deciding: _Deciding, lease: str) -> tuple[list[PassOutcome], bool]:
         """Runs a pass that needs neither summaries nor many transactions, unless another process has the lease.
 
-        It takes no lease itself: what it moves, it checks in the transaction that moves it. Returns the outcomes, and
+        It takes no lease itself: each transaction checks what it moves. Returns the outcomes, and
         whether nothing of the pass is left to do here.
         """
         outcomes: list[PassOutcome] = []

@@ -81,6 +81,7 @@ class Job:
         "metered",
         "operation",
         "result",
+        "steady",
     )
 
     def __init__(
@@ -92,6 +93,7 @@ class Job:
         self.metered = operation if meter is None else _metered(operation, meter)
         self.batch = operation.batch if isinstance(operation, Batched) else None
         self.dear = meter is not None and meter.dear
+        self.steady = meter is not None and meter.steady
         self.interrupted = 0
         self.asked = time.monotonic()
         self.result: Any = None
@@ -281,7 +283,7 @@ class GroupWriter:
                         job = self._jobs.take_beside()
                         continue
                 else:
-                    gives_way = job.dear and job.interrupted < _INTERRUPTIONS
+                    gives_way = job.dear and not job.steady and job.interrupted < _INTERRUPTIONS
                     self._attempt(raw, job, gives_way=gives_way, first=len(group) == 1)
                     if job.error is not None and not raw.in_transaction:
                         return group, False
