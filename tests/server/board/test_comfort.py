@@ -76,6 +76,8 @@ _INTERRUPTED = """
 import asyncio, signal, sys, threading
 from blackboard_mcp.server import Board, blocking
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may ignore it
+
 async def interrupt():
     main = threading.main_thread().ident
     while sys._current_frames()[main].f_code.co_name != "wait":

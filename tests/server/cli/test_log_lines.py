@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,24 +125,25 @@ def test_all_that_waits_is_written_before_the_end_also_where_there_is_no_more_ro
     os.close(reading)
 
 
-class Fallen:
-    """Garbage in a circle, whose collection logs, as that of a task that failed unnoticed does."""
+_COLLECTING = """
+import gc, logging, os
+from blackboard_mcp.server.cli.log_lines import Aside
 
-    def __init__(self) -> None:
+class Fallen:  # garbage in a circle, whose collection logs, as that of a task that failed unnoticed does
+    def __init__(self):
         self.itself = self
 
-    def __del__(self) -> None:
+    def __del__(self):
         logging.getLogger("fallen").error("a task failed")
+
+handler = Aside(os.open(os.devnull, os.O_WRONLY))
+logging.getLogger("fallen").addHandler(handler)
+for n in range(20_000):
+    gc.set_threshold(1 + n % 50)
+    Fallen()
+    handler.handle(logging.makeLogRecord({"msg": "a line"}))
+"""
 
 
 def test_what_is_logged_by_the_collection_of_garbage_amid_another_record_holds_up_nobody() -> None:
-    program = (
-        "import gc, logging, os, test_log_lines as there\n"
-        "handler = there.Aside(os.open(os.devnull, os.O_WRONLY))\n"
-        "logging.getLogger('fallen').addHandler(handler)\n"
-        "for n in range(20_000):\n"
-        "    gc.set_threshold(1 + n % 50)\n"
-        "    there.Fallen()\n"
-        "    handler.handle(logging.makeLogRecord({'msg': 'a line'}))\n"
-    )
-    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent, timeout=PATIENCE, check=True)
+    subprocess.run([sys.executable, "-c", _COLLECTING], timeout=PATIENCE, check=True)
