@@ -245,8 +245,8 @@ class PassOutcome:
     held: tuple[tuple[str, str], ...] = ()
     """Pairs of id and reason: what was chosen by hand and stays, because something protects it."""
     under_pressure: bool = False
-    """Whether the board was under pressure in the end."""
+    """Whether the board is under pressure after the pass."""
     elsewhere: bool = False
-    """Whether nothing was decided, because another holder has the lease."""
+    """Whether another holder has the lease; then nothing was decided."""
     asked: bool = False
-    """Whether agents are asked for summaries; only told where a lease was named that nobody else may have."""
+    """Whether open requests ask agents for summaries of the board; false without the argument `unless`."""

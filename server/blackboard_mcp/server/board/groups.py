@@ -46,9 +46,8 @@ class Worker:
         self._current: WireDelivery | None = None
         self._ack: list[str] = []
         self._fail: dict[str, str] = {}
-        self._unsure: set[str] = (
-            set()
-        )  # those of them that a call without an answer reported, and perhaps settled
+        self._unsure: set[str] = set()
+        """The handles of these jobs that a call without an answer reported, and perhaps settled."""
         self._ended = False
 
     async def __aenter__(self) -> Self:

@@ -306,8 +306,7 @@ class Pruner:
     async def _at_once(self, board: str, deciding: _Deciding, lease: str) -> tuple[list[PassOutcome], bool]:
         """Runs a pass that needs neither summaries nor many transactions, unless another process has the lease.
 
-        It takes no lease itself: each transaction checks what it moves. Returns the outcomes, and
-        whether nothing of the pass is left to do here.
+        It takes no lease: each transaction checks what it moves. Returns the outcomes, and whether the pass is over.
         """
         outcomes: list[PassOutcome] = []
         is_larger = False

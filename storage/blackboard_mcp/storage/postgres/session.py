@@ -69,6 +69,11 @@ concat_ws('/', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwr
 
 A server that recovers from the crash of one of its processes is not started anew, but begins its counts anew.
 """
+_FAILURES: Final = (
+    *(OSError, TimeoutError, asyncpg.PostgresError),
+    *(asyncpg.InterfaceError, asyncpg.InternalClientError),
+)
+"""The errors of a connection that is being made or ended."""
 _LOCATE: Final = "SELECT " + HERE.replace("'installation'", "$1::text || '.installation'")
 
 
@@ -158,10 +163,7 @@ class Session:
             raise StoreError(
                 f"{self._address.shown} refuses the user: {error.args[0]}. Nothing was changed."
             ) from error
-        except (
-            *(OSError, TimeoutError, asyncpg.PostgresError),
-            *(asyncpg.InterfaceError, asyncpg.InternalClientError),
-        ) as error:
+        except _FAILURES as error:
             if is_lost(error) or isinstance(error, TimeoutError):
                 raise Lost(f"{type(error).__name__}: {error}") from error
             raise translated(error, f"connect to {self._address.shown}") from error
@@ -442,10 +444,7 @@ class Session:
         """Ends the connection."""
         raw, self._raw = self._raw, None
         if raw is not None and not raw.is_closed():
-            with contextlib.suppress(
-                *(OSError, TimeoutError, asyncpg.PostgresError),
-                *(asyncpg.InterfaceError, asyncpg.InternalClientError),
-            ):
+            with contextlib.suppress(*_FAILURES):
                 await raw.close(timeout=5.0)
 
     def _connection(self) -> asyncpg.Connection:

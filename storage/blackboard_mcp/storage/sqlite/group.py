@@ -524,13 +524,8 @@ class GroupWriter:
         """
         if not first:
             raw.execute("SAVEPOINT operation")
-        until = time.monotonic() + _PATIENCE
-
-        def interrupts() -> bool:
-            return self._jobs.interrupts() and time.monotonic() >= until
-
         try:
-            job.result = run(raw, job.metered, interrupts if gives_way else None)
+            job.result = run(raw, job.metered, self._interrupts() if gives_way else None)
         except _GivesWay:
             raise
         except BaseException as error:
@@ -541,6 +536,11 @@ class GroupWriter:
             raw.execute("ROLLBACK" if first else "ROLLBACK TO operation")
         if not first:
             raw.execute("RELEASE operation")
+
+    def _interrupts(self) -> Callable[[], bool]:
+        """Returns a test of whether a cheap job waits and the job that begins now has run for `_PATIENCE`."""
+        until = time.monotonic() + _PATIENCE
+        return lambda: self._jobs.interrupts() and time.monotonic() >= until
 
     def _attempt_together(self, raw: driver.Raw, batch: Batch, jobs: list[Job]) -> int:
         """Runs jobs of a batch together; returns how many of them, from the first on, are over.
