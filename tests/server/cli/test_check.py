@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.board import Board
 from commands import refused, run, said
 
@@ -77,3 +78,29 @@ def test_what_cannot_run_is_said(given: dict[str, str], tmp_path: Path) -> None:
     assert "No output of a check 'long' is kept" in refused(given, "check", "long", "--output", *at(given))
     assert "the settings have no [[check]] tables" in refused(given, "check", "sums")
     assert run(given, "check", "--output", *at(given)).returncode == 2
+
+
+async def test_the_hot_issue_of_a_check_that_is_no_longer_set_is_ended_by_hand(given: dict[str, str]) -> None:
+    assert run(given, "check", "sums", *at(given)).returncode == 1
+    assert "The settings or a rule have sums checked" in refused(given, "check", "sums", "--end", *at(given))
+    data = Path(given["BLACKBOARD_DATA"])
+    async with Board.open(data=data, agent="ann") as board:
+        with pytest.raises(BlackboardError, match="blackboard-mcp check NAME --end"):
+            await board.report_result("sums", ok=True)
+    assert said(given, "check", "sums", "--end") == "I-2 is resolved\n"
+    async with Board.open(data=data, agent="ann") as board:
+        assert "sums fails" not in (await board.view()).view
+    assert "No hot issue of a check 'sums' is open on board main" in refused(given, "check", "sums", "--end")
+    assert run(given, "check", "--end").returncode == 2
+
+
+async def test_a_hot_issue_under_debate_ends_with_the_debate(given: dict[str, str]) -> None:
+    assert run(given, "check", "sums", *at(given)).returncode == 1
+    data = Path(given["BLACKBOARD_DATA"])
+    async with Board.open(data=data, agent="ann") as board:
+        await board.post("It is a false alarm.", type="CRITIQUE", edges={"critiques": ["I-2"]})
+    assert said(given, "check", "sums", "--end") == "I-2 ends with the debate about it\n"
+    async with Board.open(data=data, agent="ann") as board:
+        assert "sums fails" in (await board.view()).view
+        await board.withdraw("C-3")
+        assert "I-2 by system resolved, its critics withdrew" in (await board.view()).view

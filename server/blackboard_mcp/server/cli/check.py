@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.visible import escape
 
@@ -20,30 +21,37 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: blackboard-mcp check tests --config blackboard.toml")
 @click.argument("name", required=False)
 @click.option("--output", is_flag=True, help="Run nothing; print all that is kept of its last output.")
+@click.option(
+    "--end", is_flag=True, help="Run nothing; end the hot issue of a check that the settings no longer have."
+)
 @data_options
-def check(config: Path | None, data: Path | None, board: str | None, name: str | None, output: bool) -> None:
+def check(
+    config: Path | None, data: Path | None, board: str | None, name: str | None, output: bool, end: bool
+) -> None:
     """Run the check NAME of the settings on a board's files as they are, or say where all checks stand.
 
     It prints the whole output, and ends with status 1 if the check fails. Agents are told as after a run of the
     server: a RESULT item, and a hot issue until it passes.
     """
-    if output and name is None:
-        raise click.UsageError("--output needs the name of a check")
+    if name is None and (output or end):
+        raise click.UsageError(f"--{'output' if output else 'end'} needs the name of a check")
+    if output and end:
+        raise click.UsageError("--output and --end do not go together")
     settings = settings_of(config, data=data, board=board)
     passed: list[bool] = []
 
     async def work() -> None:
-        passed.append(await _check(settings, name, output))
+        passed.append(await _check(settings, name, output=output, end=end))
 
     interruptible(work)
     if passed != [True]:
         raise SystemExit(1)
 
 
-async def _check(settings: Settings, name: str | None, output: bool) -> bool:
+async def _check(settings: Settings, name: str | None, *, output: bool, end: bool) -> bool:
     from .. import compose
 
-    if not settings.check:
+    if not settings.check and not end:
         raise click.ClickException(
             "the settings have no [[check]] tables; --config names the file that has them, the one of `serve --config`"
         )
@@ -53,6 +61,11 @@ async def _check(settings: Settings, name: str | None, output: bool) -> bool:
         checks = compose.checks_of(opened.blackboard, settings, f"check-{os.getpid()}")
         if name is None:
             return await _states(checks, settings.board)
+        if end:
+            issue = await checks.end(settings.board, name)
+            debated = issue.status is Status.DEBATED
+            click.echo(f"{issue.id} {'ends with the debate about it' if debated else 'is resolved'}")
+            return True
         if output:
             kept = await checks.output(SYSTEM, settings.board, name)
             click.echo(escape(kept.body.decode(), keep="\n\t"))

@@ -23,7 +23,7 @@ from typing import Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import Item, ItemType, Visibility
+from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision
@@ -177,6 +177,29 @@ class Checks:
         if done is None:
             raise Conflict(f"A server is running {name} on board {board} now. Try again when it has ended.")
         return done
+
+    async def end(self, board: str, name: str) -> Item:
+        """Resolves the hot issue of a check that is not in the settings, and returns it.
+
+        One under debate is returned as it is, and ends with the debate.
+
+        Raises:
+            InvalidInput: the settings have the check, or a rule asks for it.
+            UnknownReference: it has no open hot issue.
+            Refused: the board takes no posts.
+        """
+        if self._results.is_own(name):
+            raise InvalidInput(
+                f"The settings or a rule have {name} checked. Its hot issue ends as the check passes, or once none of "
+                "them names it. Nothing was changed."
+            )
+        issue = await self._results.issue(board, name)
+        if issue is None or issue.status in FINISHED:
+            raise UnknownReference(f"No hot issue of a check '{name[:40]}' is open on board {board}.")
+        ended = await self._results.note(board, name, "", "")
+        if ended is None or ended.status not in (*FINISHED, Status.DEBATED):
+            raise Refused(f"Board {board} takes no posts. Nothing was changed.")
+        return ended
 
     async def output(self, agent: str, board: str, name: str) -> ArtifactContent:
         """Returns the whole output of a check's last run, as a file with the path `check:NAME`.

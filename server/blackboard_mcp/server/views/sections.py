@@ -293,6 +293,8 @@ def _verdict(standing: Standing, item: Item, debate: Debate) -> str:
         outcome = fate(outcome, item.gave_way_to, author, successor(item))
     elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
         outcome = "falls"
+    elif item.status is Status.RESOLVED:
+        outcome = "resolved"
     elif outcome == Outcome.OPEN:
         outcome = "open again"
     age = relative_age(debate.closed_at or debate.opened_at, standing.now)

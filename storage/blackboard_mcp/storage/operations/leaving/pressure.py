@@ -341,7 +341,8 @@ def keep_off(ledger: Ledger, row: ItemRow) -> None:
         raise Refused(
             f"{row.id} is kept by the server: it resolves by itself when the check passes, and nobody says so for it. "
             "Nothing was changed; correct what it names: artifact_write(path=…) runs the check again. "
-            f'post(text="…", edges={{"replies_to": ["{row.id}"]}}) adds what you know.'
+            f'post(text="…", edges={{"replies_to": ["{row.id}"]}}) adds what you know. '
+            "Where the check is no longer set, an operator ends the issue: blackboard-mcp check NAME --end."
         )
 
 
