@@ -14,6 +14,7 @@ import boards
 import httpx2
 import pytest
 from blackboard_mcp.server import compose
+from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.http.intake import IntakeRoute
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.input.intake import Line
@@ -331,6 +332,22 @@ async def test_only_those_who_may_post_hand_over_and_only_as_themselves(site: Op
         read_first = await there.refused(body=b"\xff", agent="eve")
         assert read_first[:2] == (403, "forbidden"), "who may not hand over is not read"
         assert (await there.http.get("/intake", headers={"X-Blackboard-Agent": "ben"})).status_code == 405
+
+
+async def test_access_policies_judge_a_hand_over_by_the_role_of_who_makes_it(
+    tmp_path: Path, mode: str
+) -> None:
+    rules = [{"types": ["LOG"], "roles": ["contributor", "admin"]}]
+    table = {"name": "logs", "policy": "roles", "rules": rules, "boards": ["*"]}
+    policies = access_tables([table], "access")
+    async with boards.open_boards(tmp_path, mode, access=policies) as opened, serve(opened) as there:
+        assert (await there.hand_over(CALL, agent="alice"))["items"], "without members everybody is admin"
+        alice = await opened.join("alice")
+        await alice.do("board", members={"ben": "contributor", "eve": "decider"})
+        assert (await there.hand_over(CALL, agent="ben"))["items"]
+        status, error, words = await there.refused(CALL, agent="eve")
+        assert (status, error) == (403, "forbidden")
+        assert "and yours is decider" in words
 
 
 async def test_a_hand_over_keeps_to_the_limits_of_posts(site: Open) -> None:

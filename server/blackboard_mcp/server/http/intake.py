@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, StoreError
 from blackboard_mcp.protocols.grants import under
+from blackboard_mcp.server.access.acting import acting, as_member
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.input.intake import lines_of
 from blackboard_mcp.server.input.secrets import Secrets
@@ -48,7 +49,7 @@ class IntakeRoute:
             if holds_too_much(body):
                 raise InvalidInput(f"{TOO_MUCH}. Nothing was changed.")
             lines = lines_of(_text(body))
-            with under(grant):
+            with under(grant), acting(as_member(principal, grant)):
                 done = await self._intake.hand_over(principal.agent, grant.board, lines)
         except BlackboardError as error:
             return _refusal(error)
