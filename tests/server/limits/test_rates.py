@@ -65,6 +65,46 @@ def test_waiting_as_long_as_is_said_is_enough_and_not_much_too_long(time: Time) 
     quotas.charge("a", "main", 7)
 
 
+def test_one_who_wrote_more_than_others_is_told_how_long_it_waits_on_a_board_that_is_nearly_used_up(
+    time: Time,
+) -> None:
+    limits = Limits(
+        posts_per_second=1_000, posts_burst=10_000, board_posts_per_second=10, board_posts_burst=200
+    )
+    quotas = Quotas(limits, clock=time)
+    for agent, amount in (("a", 100), ("b", 90), ("c", 5)):
+        quotas.charge(agent, "main", amount)
+    with pytest.raises(RateLimited) as caught:
+        quotas.charge("a", "main", 10)
+    assert caught.value.facts["limit"] == "board_posts_per_second"
+    time.now += caught.value.facts["retry_after_seconds"]
+    quotas.charge("a", "main", 10)
+
+
+def test_the_wait_that_is_told_is_enough_for_every_limit_that_a_call_exceeds(time: Time) -> None:
+    quotas = Quotas(LIMITS, clock=time)
+    quotas.charge("a", "main", 100, LIMITS.bytes_burst)
+    with pytest.raises(RateLimited) as caught:
+        quotas.charge("a", "main", 1, 1_000_000)
+    assert caught.value.facts["limit"] == "bytes_per_second"
+    time.now += caught.value.facts["retry_after_seconds"]
+    quotas.charge("a", "main", 1, 1_000_000)
+
+
+def test_a_call_of_more_than_a_burst_is_taken_once_that_is_whole_and_paid_back(time: Time) -> None:
+    quotas = Quotas(LIMITS, clock=time)
+    quotas.charge("a", "main", 6)
+    with pytest.raises(RateLimited) as caught:
+        quotas.charge("a", "main", 120)
+    assert 3 <= caught.value.facts["retry_after_seconds"] <= 3.2
+    time.now += caught.value.facts["retry_after_seconds"]
+    quotas.charge("a", "main", 120)
+    time.now += 10
+    assert taken(quotas, "a", "main", 5) == 0
+    time.now += 1
+    assert taken(quotas, "a", "main", 5) == 2
+
+
 def test_agents_of_one_owner_have_one_rate_and_others_their_own(time: Time) -> None:
     quotas = Quotas(LIMITS, owner_of=lambda agent: agent.split("-")[0], clock=time)
     assert taken(quotas, "a-1", "main", 60) == 60

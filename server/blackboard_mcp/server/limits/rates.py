@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,37 +108,38 @@ class _Meter:
     def __len__(self) -> int:
         return len(self._principals) + sum(1 + len(board.took) for board in self._boards.values())
 
-    def check(self, principal: str, board: str, amount: float, now: float) -> None:
-        """Checks that the buckets of a principal and of a board hold `amount`, without taking it.
+    def refusals(self, principal: str, board: str, amount: float, now: float) -> Iterator[RateLimited]:
+        """Yields an error for each bucket, the principal's and the board's, that holds too little for `amount`.
 
-        Raises:
-            RateLimited: one of the buckets holds too little.
+        A call that asks for more than a whole burst needs a full bucket, and its principal pays the rest back.
         """
-        level = self._left(principal, now)
-        if level < amount:
-            raise self._late(
+        level, needed = self._left(principal, now), min(amount, self.burst)
+        if level < needed:
+            yield self._late(
                 f"{principal} writes faster than {self.rate:,g} {self.unit} a second, beyond a burst of "
                 f"{self.burst:,}",
                 self.limit,
-                (amount - level) / self.rate,
+                (needed - level) / self.rate,
             )
         shared = self._boards.get(board)
         if shared is None:
             return
         level = shared.bucket.now(now, self.board_rate, self.board_burst)
-        kept = min(self.board_burst / 2, self.board_burst - amount)
-        lately = shared.lately(principal, now, self._halving)
-        if level - amount < kept and (level < amount or lately > _SLACK * shared.average(now, self._halving)):
-            short = amount - level if level < amount else kept + amount - level
-            raise self._late(
+        needed = min(amount + self.board_burst / 2, self.board_burst)
+        if level >= needed:
+            return
+        if shared.lately(principal, now, self._halving) <= _SLACK * shared.average(now, self._halving):
+            needed = min(amount, self.board_burst)
+        if level < needed:
+            yield self._late(
                 f"'{board}' takes {self.board_rate:,g} {self.unit} a second, beyond a burst of {self.board_burst:,}, "
                 "and what is left is for those who wrote less",
                 f"board_{self.limit}",
-                short / self.board_rate,
+                (needed - level) / self.board_rate,
             )
 
     def take(self, principal: str, board: str, amount: float, now: float) -> None:
-        """Takes `amount` from both buckets; `check` must have passed before."""
+        """Takes `amount` from both buckets; `refusals` must have yielded nothing before."""
         mine, level = self._principals.get(principal), self._left(principal, now)
         if mine is None:
             self._principals[principal] = _Bucket(level - amount, now)
@@ -253,14 +254,15 @@ class Quotas:
         `size` is in bytes.
 
         Raises:
-            RateLimited: a bucket holds too little; `retry_after_seconds` tells when it will hold enough.
+            RateLimited: a bucket holds too little; `retry_after_seconds` tells when all of them will hold enough.
         """
         if self._unlimited:
             return
         principal, now = self._owner_of(agent), self._clock()
         wanted = [(meter, amount) for meter, amount in ((self._items, items), (self._bytes, size)) if amount]
-        for meter, amount in wanted:
-            meter.check(principal, board, amount, now)
+        refused = [late for meter, amount in wanted for late in meter.refusals(principal, board, amount, now)]
+        if refused:
+            raise max(refused, key=lambda late: late.facts["retry_after_seconds"])
         for meter, amount in wanted:
             meter.take(principal, board, amount, now)
             if self.shared:
