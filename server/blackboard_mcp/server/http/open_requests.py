@@ -15,7 +15,13 @@ from typing import Final
 
 import anyio
 from blackboard_mcp.protocols.access import Principal
-from blackboard_mcp.protocols.errors import BlackboardError, RateLimited, Refused, Unauthorized
+from blackboard_mcp.protocols.errors import (
+    BlackboardError,
+    IssuerUnavailable,
+    RateLimited,
+    Refused,
+    Unauthorized,
+)
 
 from ..access.door import of_one_ended
 from ..access.identity import AGENT_HEADER, OWNER_HEADER
@@ -64,11 +70,15 @@ class OpenRequests:
             finally:
                 self._open.discard(request)
 
-    async def sweep(self) -> None:
-        """Ends the requests that would be refused now; a request that cannot be identified right now stays open."""
+    async def sweep(self, *, issued: bool) -> None:
+        """Ends the requests that would be refused now; one whose token the store cannot look up right now stays open.
+
+        `issued` says whether those with tokens of an issuer are looked at, or all others.
+        """
         by_credential: dict[tuple[str | None, ...], list[OpenRequest]] = {}
         for request in self._open:
-            by_credential.setdefault(tuple(map(request.headers.get, _DECIDING)), []).append(request)
+            if (request.principal.via == "oauth") is issued:
+                by_credential.setdefault(tuple(map(request.headers.get, _DECIDING)), []).append(request)
         for requests in by_credential.values():
             refusal = await self._refusal(requests[0])
             if refusal is not None:
@@ -83,8 +93,8 @@ class OpenRequests:
     async def _refusal(self, request: OpenRequest) -> BlackboardError | None:
         try:
             await self.identify(request.headers)
-        # Refused is one whose agent got a token here, with another owner.
-        except (Unauthorized, Refused) as error:
+        # Refused is one whose agent got a token here, with another owner; unavailable an issuer whose keys are too old.
+        except (Unauthorized, Refused, IssuerUnavailable) as error:
             return None if isinstance(error, RateLimited) else error
         except BlackboardError as error:
             logger.warning("whether open requests are still welcome cannot be told now: %s", error.message)
@@ -92,15 +102,21 @@ class OpenRequests:
 
     @asynccontextmanager
     async def swept(self) -> AsyncIterator[None]:
-        """Calls `sweep` every second while the context is entered."""
+        """Calls `sweep` every second while the context is entered.
 
-        async def sweep() -> None:
+        An issuer that hangs holds up nothing but the sweep of its own tokens.
+        """
+
+        async def sweep(*, issued: bool) -> None:
             while True:
                 await asyncio.sleep(SWEEP_SECONDS)
                 try:
-                    await self.sweep()
+                    await self.sweep(issued=issued)
                 except Exception:
                     logger.exception("open requests could not be swept")
 
-        async with alongside(sweep(), "open-requests"):
+        async with (
+            alongside(sweep(issued=False), "open-requests"),
+            alongside(sweep(issued=True), "open-requests-of-an-issuer"),
+        ):
             yield

@@ -316,6 +316,70 @@ async def test_an_issuer_that_hangs_keeps_strangers_out_and_stops_nobody_else(
     assert "cannot be asked" in refused.text
 
 
+@asynccontextmanager
+async def listening(board: Board, token: str) -> AsyncIterator[asyncio.Task[None]]:
+    """Holds an event stream open; yields the task that ends when the server ends the stream."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE) as wire,
+        wire.stream("GET", f"{board.url}/boards/main/events", headers=headers) as stream,
+    ):
+        assert stream.status_code == 200
+
+        async def read() -> None:
+            with contextlib.suppress(httpx2.RemoteProtocolError):
+                async for _ in stream.aiter_text():
+                    pass
+
+        reading = asyncio.create_task(read())
+        try:
+            yield reading
+        finally:
+            reading.cancel()
+
+
+async def test_streams_end_with_the_hour_for_which_an_issuer_may_be_away(
+    board: Board, issuer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = issuer.token(aud=board.mcp)
+    assert (await board.call(good, "post", text="begin")).status_code == 200
+
+    async def fail(request: Any) -> Any:
+        return Response(status_code=500)
+
+    async with listening(board, good) as stream:
+        issuer.answers["/jwks"] = fail
+        monkeypatch.setattr(issuer_keys, "MAX_AGE_SECONDS", 0.0)
+        assert (await board.call(good)).status_code == 503
+        await asyncio.wait_for(stream, PATIENCE)
+
+
+async def test_an_issuer_that_hangs_keeps_no_stream_of_another_token_open(
+    board: Board, issuer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuer_keys, "READ_SECONDS", PATIENCE)
+    monkeypatch.setattr(issuer_keys, "UNKNOWN_KEY_SECONDS", 0.0)
+    now = datetime.now(UTC)
+    made, own = new_access_token(agent="moe", owner="moe", roles={"*": Role.CONTRIBUTOR}, now=now)
+    await board.opened.store.add_token(made)
+    good = issuer.token(aud=board.mcp)
+    assert (await board.call(good, "post", text="begin")).status_code == 200
+    over = asyncio.Event()
+
+    async def hang(request: Any) -> Any:
+        await over.wait()
+        return Response(status_code=500)
+
+    try:
+        async with listening(board, good), listening(board, own) as stream:
+            issuer.answers["/jwks"] = hang
+            monkeypatch.setattr(issuer_keys, "MAX_AGE_SECONDS", 0.0)
+            await board.opened.store.revoke_token(made.id)
+            await asyncio.wait_for(stream, PATIENCE / 2)
+    finally:
+        over.set()
+
+
 async def test_what_the_scopes_do_not_reach_is_answered_with_the_scope_it_takes(
     board: Board, issuer: Any
 ) -> None:
