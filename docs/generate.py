@@ -519,7 +519,9 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         settings=settings.Settings(tools=("core", *sets), structured=structured),
         store=None,
         blackboard=SimpleNamespace(
-            tokenizers=tokens.Tokenizers(), limit=lambda limits: None, rights=SimpleNamespace(enter=None)
+            tokenizers=tokens.Tokenizers(),
+            limit=lambda limits: None,
+            rights=SimpleNamespace(enter=None, check=None),
         ),
         clock=None,
         protocols=protocol_classes.Protocols(),

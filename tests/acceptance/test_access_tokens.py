@@ -353,6 +353,38 @@ async def test_the_session_of_somebody_else_looks_like_none(
     assert "initialize again" in answers[0][2]
 
 
+async def test_a_session_of_a_revoked_token_gives_its_agent_no_former_owner_back(
+    servers: tuple[Serving, Serving], data: Path
+) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    accept = {"Accept": ASKED["Accept"], "MCP-Protocol-Version": "2025-11-25"}
+    former = await issue(data, "uma", owner="old")
+    async with http(servers[0], former) as raw:
+        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        opened = await raw.post("/mcp", json=begin, headers=accept)
+        session = accept | {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}
+        assert (await raw.post("/mcp", json=listing, headers=session)).status_code == 200
+        await run_token(data, "revoke", former.split("_")[1])
+        await until_refused(raw)
+    token, mate = await issue(data, "uma", owner="new"), await issue(data, "vic", owner="new")
+    async with (
+        http(servers[0], token) as raw,
+        joined(servers[0], mate, MODERN) as vic,
+        vic.listen(resources_list_changed=True) as changes,
+    ):
+        await call(vic, "post", text="begin")
+        async with asyncio.timeout(PATIENCE), raw.stream("GET", "/boards/main/events") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            for n in range(3):
+                await call(vic, "post", text="begin", board=f"made-by-vic-{n}")
+                await anext(changes)
+                posted = await call(vic, "post", text=f"for the team {n}", visibility="team")
+                while f'"{posted["items"][0]["id"]}"' not in await anext(lines):
+                    pass
+
+
 async def test_a_call_that_wrote_and_then_waited_is_not_told_that_nothing_was_changed(
     start: Callable[..., Serving], tmp_path: Path
 ) -> None:

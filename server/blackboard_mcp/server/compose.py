@@ -545,6 +545,7 @@ def tool_set(
 
     tools = ToolSet(prefix=prefix)
     tools.door.enter = opened.blackboard.rights.enter
+    tools.door.check = opened.blackboard.rights.check
     CoreTools(opened.blackboard, rendering).register(tools)
     if "admin" in sets:
         from .tools.admin import AdminTools

@@ -43,6 +43,8 @@ class Door:
 
     def __init__(self) -> None:
         self.enter: EnterHook | None = None
+        self.check: EnterHook | None = None
+        """Asked in place of `enter` for a call that was let in and waits."""
 
     async def let_in(self, principal: Principal, needs: frozenset[Action], board: str | None) -> Grant | None:
         """Returns the grant of a call, or `None` where the call needs nothing or no hook is set.
@@ -69,7 +71,7 @@ class Door:
 
         The block then raises the refusal.
         """
-        return Watch(None if grant is None else self.enter, principal, grant, RECHECK_SECONDS)
+        return Watch(None if grant is None else self.check or self.enter, principal, grant, RECHECK_SECONDS)
 
 
 class Watch:

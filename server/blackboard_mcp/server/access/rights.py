@@ -226,17 +226,34 @@ class Rights:
             Forbidden: the role, the scopes or the launch configuration do not allow it.
             Refused: the agent's name is reserved.
         """
+        name, own = await self._reached(principal, board)
+        if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
+            await self.introduce(principal)
+        if await self._names_roles.of(None):  # another process may have brought the rules
+            # Never remembered: another credential of the same agent may be shown to another process.
+            await self._store.set_shown_role(name, principal.agent, own)
+        return await self._grant(principal, needs, name, own)
+
+    async def check(self, principal: Principal, needs: Collection[Action], board: str | None) -> Grant:
+        """Returns the grant as `enter` does, without recording the agent's owner and role; errors are the same.
+
+        For calls and notifications of a credential that was shown before: another one of the agent may have been
+        shown since, and this one may have ended.
+        """
+        return await self._grant(principal, needs, *await self._reached(principal, board))
+
+    async def _reached(self, principal: Principal, board: str | None) -> tuple[str, Role]:
+        """Returns the board that a call is about, and the credential's role on it."""
         name = self.default_board(principal) if board is None else check_board(board)
         own = principal.role_on(name)
         if own is None:
             raise self.absent(principal, name)
         if is_reserved(principal.agent) and not await self._was_there(principal.agent, name):
             raise reserved(principal.agent)
-        if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
-            await self.introduce(principal)
-        if await self._names_roles.of(None):  # another process may have brought the rules
-            # Never remembered: another credential of the same agent may be shown to another process.
-            await self._store.set_shown_role(name, principal.agent, own)
+        return name, own
+
+    async def _grant(self, principal: Principal, needs: Collection[Action], name: str, own: Role) -> Grant:
+        """Returns the grant of a call on a board that the credential reaches with the role `own`."""
         proven = principal.via in _PROVEN or principal.agent in self._deciders
         deciders = () if proven else self._deciders
         powers = self.powers(principal, name)
@@ -275,7 +292,7 @@ class Rights:
         still raises.
         """
         try:
-            await self.enter(principal, needs, board)
+            await self.check(principal, needs, board)
         except (Refused, UnknownReference):
             return False
         return True
