@@ -61,11 +61,13 @@ async def serve(
     if limits is not None:
         server.limits = limits
         there.opened.blackboard.limit(limits)
-    route = IntakeRoute(there.opened.blackboard, secrets or Secrets(), there.opened.reader).route()
+    intake = IntakeRoute(
+        there.opened.blackboard, secrets or Secrets(), there.opened.reader, admission=server.admission
+    )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     task = asyncio.create_task(
-        serve_http(server, port=0, routes=[route], on_ready=ready.set_result, stop=stop)
+        serve_http(server, port=0, routes=[intake.route()], on_ready=ready.set_result, stop=stop)
     )
     url = await asyncio.wait_for(ready, PATIENCE)
     async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE) as http:
@@ -436,6 +438,37 @@ async def test_a_hand_over_to_a_model_that_hangs_is_taken_with_what_the_patterns
     assert (len(told["items"]), len(told["proposed"]), len(told["issues"])) == (3, 1, 1)
     assert told["model"] == "the model did not answer"
     assert len(model.asked) == 1
+
+
+async def test_hand_overs_count_as_calls_under_way(tmp_path: Path, mode: str) -> None:
+    async with fake_model() as model:
+        over = asyncio.Event()
+
+        async def answer_later(asked: Any, reply: Any) -> None:
+            await over.wait()
+            await reply.completion(asked, "[]")
+
+        model.behave = answer_later
+        named = {
+            "summariser": "ollama",
+            "summary_url": model.url,
+            "summary_model": "small",
+            "capture": "model",
+        }
+        limits = Limits(calls_per_principal=1)
+        async with (
+            boards.open_boards(tmp_path, mode, limits=limits, **named) as opened,
+            serve(opened) as there,
+        ):
+            first = asyncio.create_task(there.hand_over(MESSAGE))
+            await asyncio.wait_for(model.came.wait(), PATIENCE)
+            refused = await there.send(CALL)
+            assert (refused.status_code, refused.json()["limit"]) == (429, "calls_per_principal")
+            assert refused.headers["Retry-After"] == "1"
+            assert (await there.hand_over(CALL, agent="ann"))["items"], "others go on"
+            over.set()
+            assert (await first)["items"]
+            assert (await there.hand_over(CALL))["items"]
 
 
 async def test_lines_that_are_handed_over_again_after_a_cut_do_nothing_twice(

@@ -310,7 +310,10 @@ async def serve_http(settings: Settings, worker: Worker | None = None) -> None:
         events = EventStreams(opened.blackboard, limits=settings.limits)
         server.on_close(events.close)
         intake = IntakeRoute(
-            opened.blackboard, Secrets(settings.secrets, settings.secret_patterns), opened.reader
+            opened.blackboard,
+            Secrets(settings.secrets, settings.secret_patterns),
+            opened.reader,
+            admission=server.admission,
         )
 
         def ready(url: str) -> None:

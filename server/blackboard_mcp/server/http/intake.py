@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.access import Principal
-from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, StoreError
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, RateLimited, StoreError
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.server.access.acting import acting, as_member
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.input.intake import lines_of
 from blackboard_mcp.server.input.secrets import Secrets
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
+from blackboard_mcp.server.mcp.admission import REFUSED_SECONDS, Admission
+from blackboard_mcp.server.tools.tool import Caller
 from blackboard_mcp.server.usecases.blackboard import Blackboard
 from blackboard_mcp.server.usecases.intake import NEEDS, Intake
 from starlette.requests import Request
@@ -32,9 +35,17 @@ _STATUSES: Final = {"not_found": 404, "forbidden": 403, "conflict": 409, "rate_l
 class IntakeRoute:
     """The route of the intake."""
 
-    def __init__(self, board: Blackboard, secrets: Secrets, reader: MessageReader | None = None) -> None:
+    def __init__(
+        self,
+        board: Blackboard,
+        secrets: Secrets,
+        reader: MessageReader | None = None,
+        *,
+        admission: Admission,
+    ) -> None:
         self._board = board
         self._intake = Intake(board, secrets, reader)
+        self._admission = admission
 
     def route(self) -> Route:
         return Route(INTAKE_PATH, self.take, methods=["POST"])
@@ -42,17 +53,26 @@ class IntakeRoute:
     async def take(self, request: Request) -> Response:
         """Answers with what came of the lines, or with an error that names the line."""
         principal: Principal = request.scope[PRINCIPAL_SCOPE_KEY]
+        caller = Caller(principal, "http", True, request.headers)
         try:
-            named = request.query_params.get("board")
-            grant = await self._board.rights.enter(principal, NEEDS, named)
-            body = await request.body()
-            if holds_too_much(body):
-                raise InvalidInput(f"{TOO_MUCH}. Nothing was changed.")
-            lines = lines_of(_text(body))
-            with under(grant), acting(as_member(principal, grant)):
-                done = await self._intake.hand_over(principal.agent, grant.board, lines)
+            with self._admission.of_call(caller, waits=False):
+                return await self._admission.in_turn(
+                    caller, INTAKE_PATH, lambda: self._taken(request, principal)
+                )
+        except RateLimited as error:
+            await asyncio.sleep(REFUSED_SECONDS)
+            return _refusal(error)
         except BlackboardError as error:
             return _refusal(error)
+
+    async def _taken(self, request: Request, principal: Principal) -> Response:
+        grant = await self._board.rights.enter(principal, NEEDS, request.query_params.get("board"))
+        body = await request.body()
+        if holds_too_much(body):
+            raise InvalidInput(f"{TOO_MUCH}. Nothing was changed.")
+        lines = lines_of(_text(body))
+        with under(grant), acting(as_member(principal, grant)):
+            done = await self._intake.hand_over(principal.agent, grant.board, lines)
         return JSONResponse(done.facts)
 
 

@@ -125,7 +125,7 @@ class BoardServer:
         self._trouble: Callable[[], Awaitable[str | None]] | None = None
         self._always = always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
-        admission = Admission(self._callers, self.limits)
+        admission = self.admission = Admission(self._callers, self.limits)
         self._door = self.tools.door
         self._tools = ServedTools(self.tools, self._callers, admission, output_schemas=always)
         self._resources = ServedResources(self._callers, self._door)
