@@ -382,9 +382,13 @@ class RunStore(Protocol):
         ...
 
     async def sweep_runs(self) -> list[str]:
-        """Ends turns that have lapsed and settles runs that are idle; returns the boards that changed."""
+        """Ends turns that have lapsed and settles runs that are idle, on open boards; returns the boards that
+        changed.
+        """
         ...
 
     async def next_run_due(self) -> float | None:
-        """Returns the seconds until the next turn may lapse or run may settle, or `None` if there is none."""
+        """Returns the seconds until the next turn may lapse or run may settle on an open board, or `None` if there is
+        none.
+        """
         ...

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.answers import NoticeFor, Once
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
@@ -402,7 +403,9 @@ def _lapse(ledger: Ledger, row: RunRow, turn: TurnRow) -> Steps[None]:
 
 
 def let_go(ledger: Ledger) -> Steps[None]:
-    """Lets the turn of an agent that leaves lapse."""
+    """Lets the turn of an agent that leaves lapse; on a board that takes no posts runs stand still."""
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        return
     for number, _ in (yield sql("run_live"), (ledger.no,)):
         row = yield from rows.get(ledger.board, number)
         for turn in (yield from rows.turns(row)):
@@ -412,9 +415,10 @@ def let_go(ledger: Ledger) -> Steps[None]:
 
 
 def sweep(write: Write) -> Steps[list[str]]:
-    """Ends turns that have lapsed and settles runs that are idle; returns the boards that changed."""
+    """Ends turns that have lapsed and settles runs that are idle, on open boards; returns the boards that changed."""
     changed = []
-    for no, number, lease, board, _agent, until, seen in (yield sql("turns_lapsing"), (write.now, _BATCH)):
+    lapsing = yield sql("turns_lapsing"), (write.now, _BATCH, str(Lifecycle.OPEN))
+    for no, number, lease, board, _agent, until, seen in lapsing:
         row = yield from rows.find(no, number)
         if row is None:
             continue
@@ -431,7 +435,7 @@ def sweep(write: Write) -> Steps[list[str]]:
         yield from _lapse(ledger, row, turn)
         yield from end(ledger, row)
         changed.append(board)
-    for board, number, idle, last in (yield sql("runs_idle"), ()):
+    for board, number, idle, last in (yield sql("runs_idle"), (str(Lifecycle.OPEN),)):
         if last is None or write.now - last < idle:
             continue
         ledger = yield from begin(write, board, SYSTEM)
@@ -445,7 +449,10 @@ def sweep(write: Write) -> Steps[list[str]]:
 
 
 def next_due(now: int) -> Steps[float | None]:
-    """Returns the seconds until the next turn may lapse or run may settle, or `None` if there is none."""
-    due = [at for at in [(yield sql("turn_next"), ())[0][0]] if at is not None]
-    due += [last + idle for _, _, idle, last in (yield sql("runs_idle"), ()) if last is not None]
+    """Returns the seconds until the next turn may lapse or run may settle on an open board, or `None` if there is
+    none.
+    """
+    due = [at for (at,) in (yield sql("turn_next"), (str(Lifecycle.OPEN),))]
+    idle_runs = yield sql("runs_idle"), (str(Lifecycle.OPEN),)
+    due += [last + idle for _, _, idle, last in idle_runs if last is not None]
     return max(0.0, (min(due) - now) / MICROS) if due else None

@@ -48,21 +48,23 @@ SELECT board, run, lease, round, agent, kind, until, instruction, state, text, i
 FROM run_turn WHERE board = ?1 AND run = ?2 ORDER BY lease DESC LIMIT ?3;
 
 -- name: turns_lapsing
--- Turns whose time ended by ?1, with when their agent was last there.
+-- Turns whose time ended by ?1 on boards in the state ?3, with when their agent was last there.
 SELECT t.board, t.run, t.lease, b.id, t.agent, t.until, coalesce(a.last_seen, 0)
 FROM run_turn t INDEXED BY run_turn_lapses JOIN board b ON b.no = t.board
 LEFT JOIN agent a ON a.board = t.board AND a.name = t.agent
-WHERE t.state = 'given' AND t.until <= ?1 ORDER BY t.until LIMIT ?2;
+WHERE t.state = 'given' AND t.until <= ?1 AND b.lifecycle = ?3 ORDER BY t.until LIMIT ?2;
 
 -- name: turn_next
--- When the next turn may lapse.
-SELECT min(until) FROM run_turn INDEXED BY run_turn_lapses WHERE state = 'given';
+-- When the next turn may lapse on a board in the state ?1.
+SELECT t.until FROM run_turn t INDEXED BY run_turn_lapses JOIN board b ON b.no = t.board
+WHERE t.state = 'given' AND b.lifecycle = ?1 ORDER BY t.until LIMIT 1;
 
 -- name: runs_idle
--- Open runs that settle after a time without events, with that time and the last event of their boards.
+-- Open runs that settle after a time without events, with that time and the last event of their boards, which are in
+-- the state ?1.
 SELECT b.id, r.number, r.idle, (SELECT at FROM event e WHERE e.board = r.board AND e.seq = b.seq)
 FROM run r INDEXED BY run_live JOIN board b ON b.no = r.board
-WHERE r.state IN ('open', 'settled') AND r.state = 'open' AND r.idle > 0;
+WHERE r.state IN ('open', 'settled') AND r.state = 'open' AND r.idle > 0 AND b.lifecycle = ?1;
 
 -- name: offer_put
 -- An agent volunteers for the next round.

@@ -10,6 +10,7 @@ import pytest
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Once
+from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
 from blackboard_mcp.protocols.runs import (
@@ -252,6 +253,17 @@ class RunTests:
         assert [e.data["agent"] for e in lapsed] == ["bob"]
         await choose(at, "carol")
 
+    async def test_who_has_the_last_turn_of_a_sealed_round_can_leave_a_board_that_takes_no_posts(
+        self, at: Table
+    ) -> None:
+        await start(at, agents=("bob", "carol"), sealed=True)
+        await choose(at, "bob", "carol")
+        await contribute(at, "bob", "nine")
+        await at.store.join(at.board, "carol", role="counts")
+        await at.store.change_board(at.board, "alice", BoardChange(lifecycle=Lifecycle.SETTLED))
+        await at.store.leave(at.board, "carol", "done")
+        assert [turn.state for turn in (await look(at)).turns] == ["ended", "given"]
+
     async def test_a_turn_lapses_and_the_run_goes_on(self, at: Table, clock: HandClock) -> None:
         await start(at)
         await at.post("bob", "I am here")
@@ -278,6 +290,31 @@ class RunTests:
         assert await at.store.sweep_runs() == ["main"]
         run = await look(at)
         assert (run.state, run.reason) == (RunState.SETTLED, "nothing happened for 60 s")
+
+    @pytest.mark.parametrize("state", [Lifecycle.SETTLED, Lifecycle.CLOSED])
+    async def test_a_run_on_a_board_that_takes_no_posts_stands_still_and_runs_of_others_go_on(
+        self, at: Table, clock: HandClock, state: Lifecycle
+    ) -> None:
+        over, quiet = Table(at.store, "over"), Table(at.store, "quiet")
+        await start(over)
+        await start(quiet, idle_seconds=60)
+        await choose(over, "bob")
+        for one in (over, quiet):
+            await one.store.change_board(one.board, "alice", BoardChange(lifecycle=state))
+        clock.advance(301)
+        assert (await at.store.sweep_runs(), await at.store.next_run_due()) == ([], None)
+        await start(at, idle_seconds=60)
+        clock.advance(61)
+        assert await at.store.sweep_runs() == [at.board]
+        assert [(await look(one)).state for one in (at, over, quiet)] == [
+            RunState.SETTLED,
+            RunState.OPEN,
+            RunState.OPEN,
+        ]
+        if state is Lifecycle.SETTLED:
+            await over.store.change_board(over.board, "alice", BoardChange(lifecycle=Lifecycle.OPEN))
+            assert await at.store.sweep_runs() == [over.board]
+            assert (await look(over)).phase == "choose"
 
     async def test_who_can_contribute_is_told_once(self, at: Table) -> None:
         await start(at)
