@@ -69,11 +69,11 @@ class SubBoardStore(Protocol):
     """A store of tasks that boards below do. The guarantees of `store` apply."""
 
     async def sub_boards_due(self) -> list[SubDue]:
-        """Returns the tasks that the server has to begin or to end."""
+        """Returns the tasks of open boards that the server has to begin or to end."""
         ...
 
     async def sub_boards_open(self) -> bool:
-        """Tells whether there are tasks of sub-boards that are not over."""
+        """Tells whether there are tasks of sub-boards that are not over, on boards that are not closed."""
         ...
 
     async def note_sub_board(self, board: str, number: int) -> bool:
@@ -95,6 +95,6 @@ class SubBoardStore(Protocol):
     ) -> bool:
         """Ends the task with the result of the board below, or as its `fail` says; `text` is the result, or why there
         is none, and `source` the id of the item below that it is from. With lease 0 the task did not begin. False, and
-        nothing is changed, if the task is not as it was.
+        nothing is changed, if the task is not as it was or its board takes no posts.
         """
         ...

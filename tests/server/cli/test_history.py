@@ -60,9 +60,9 @@ def names(folder: Path) -> set[str]:
 
 
 @asynccontextmanager
-async def serving(data: Path) -> AsyncIterator[Client]:
+async def serving(data: Path, *options: str) -> AsyncIterator[Client]:
     """A server on the folder, and alice connected to it."""
-    async with http_server(data) as server, http_clients(server.url)("alice") as client:
+    async with http_server(data, *options) as server, http_clients(server.url)("alice") as client:
         yield client
 
 
@@ -252,6 +252,39 @@ def found(data: Path, *words: str) -> list[str]:
     """Ids of what a search of the archive finds, best first."""
     answer = json.loads(said("archive", "--json", "--data", data, "--board", "demo", *words))
     return [item["id"] for item in answer["items"]]
+
+
+async def state_of(client: Client, task: str, *states: str) -> str:
+    """The state of a task, once it is among these or over."""
+    while True:
+        seq = (await call(client, "read"))["seq"]
+        state: str = (await call(client, "plan", why=task))["items"][0]["state"]
+        if state in (*states, "COMPLETED", "FAULTED"):
+            return state
+        await call(client, "wait", since=seq, seconds=1)
+
+
+async def test_beside_a_server_a_task_waits_until_the_board_below_is_imported_as_well(tmp_path: Path) -> None:
+    files = {board: tmp_path / f"{board}.jsonl" for board in ("main", "low")}
+    one, two = (serving(tmp_path / name, "--tools", "core,plan,admin") for name in ("one", "two"))
+    async with one as client:
+        await call(client, "plan", items=[{"title": "look", "board": "low", "retries": 1}])
+        assert await state_of(client, "T-1", "WAITING") == "WAITING"
+        await call(client, "post", text="I look.", board="low")
+        for board, file in files.items():
+            await asyncio.to_thread(said, "export", "--data", tmp_path / "one", "--board", board, file)
+    async with two as client:
+        await asyncio.to_thread(said, "import", "--data", tmp_path / "two", files["main"])
+        # The server takes this task up after it has looked at the one that was imported.
+        await call(client, "plan", items=[{"title": "see", "board": "other"}])
+        assert await state_of(client, "T-2", "WAITING") == "WAITING"
+        assert await state_of(client, "T-1", "WAITING") == "WAITING"
+        await asyncio.to_thread(said, "import", "--data", tmp_path / "two", files["low"])
+        await call(client, "post", text="Nine.", type="ANSWER", board="low")
+        await call(client, "board", lifecycle="settled", board="low")
+        assert await state_of(client, "T-1") == "COMPLETED"
+        (task,) = (await call(client, "plan", why="T-1"))["items"]
+        assert task["attempts"] == 1
 
 
 async def test_a_backup_of_a_busy_server_is_whole_and_is_put_back_when_it_stopped(tmp_path: Path) -> None:

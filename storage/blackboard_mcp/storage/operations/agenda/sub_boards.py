@@ -18,12 +18,12 @@ from blackboard_mcp.protocols.sub_boards import BOUND, COPIED, MAX_ABOVE, MAX_MA
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
-from ..ledger.ledger import Ledger, find_board, open_ledger
+from ..ledger.ledger import Ledger, find_board, get_board, open_ledger
 from ..ledger.rows import BoardRow, Steps, dumps, numbers, sql
 from . import lapses, rows
 from .rows import MICROS, TaskRow
 
-_OPEN: Final = 500
+_LISTED: Final = 500
 """Most tasks that one look for work goes through."""
 _WHY: Final = 300
 
@@ -103,18 +103,16 @@ def _spec(spec: str) -> SubBoard:
 
 
 def are_open() -> Steps[bool]:
-    """Tells whether there are tasks of sub-boards that are not over."""
-    return bool((yield sql("sub_boards_open"), (1,)))
+    """Tells whether there are tasks of sub-boards that are not over, on boards that are not closed."""
+    return bool((yield sql("sub_boards_open"), (str(Lifecycle.CLOSED),))[0][0])
 
 
 def due(now: int) -> Steps[list[SubDue]]:
     """Returns the tasks that the server has to begin or to end."""
     found: list[SubDue] = []
-    listed: Sequence[Any] = yield sql("sub_boards_open"), (_OPEN,)
+    listed: Sequence[Any] = yield sql("sub_boards_due"), (str(Lifecycle.OPEN), _LISTED)
     for board, number, state, spec, since in listed:
-        at = yield from find_board(board)
-        if at is None or at.lifecycle is not Lifecycle.OPEN:
-            continue
+        at = yield from get_board(board)
         row = yield from rows.get_task(at, number)
         sub = _spec(spec)
         if state == TaskState.PENDING:
@@ -130,8 +128,8 @@ def due(now: int) -> Steps[list[SubDue]]:
 
 def _outcome(board: str, sub: SubBoard, since: int) -> Steps[tuple[str, int, str] | None]:
     """Returns why a board below gives no answer, its answer and the run that gave it; `None` while it is at work."""
-    below = yield from find_board(sub.board)
-    if below is None or below.parent != board:
+    below = yield from get_board(sub.board)
+    if below.parent != board:
         return f"'{sub.board}' is not below this board any more", 0, ""
     ended: Sequence[Any] = yield sql("run_over_since"), (below.no, since)
     if ended:
@@ -146,7 +144,9 @@ def _outcome(board: str, sub: SubBoard, since: int) -> Steps[tuple[str, int, str
 
 
 def _free(at: BoardRow, row: TaskRow, now: int) -> Steps[bool]:
-    """Tells whether a task is ready, and no other of its board below is given to that or done there."""
+    """Tells whether a task is ready, its board open, and no other of its board below given to that or done there."""
+    if at.lifecycle is not Lifecycle.OPEN or row.state != TaskState.PENDING:
+        return False
     if not (yield from rows.values(at, [row], now))[0].ready:
         return False
     bound: Sequence[Any] = yield sql("tasks_bound"), (at.no, row.worker, row.trigger_if, row.number)
@@ -167,7 +167,7 @@ def note(write: Write, board: str, number: int) -> Steps[bool]:
     if at is None or below is None:
         return False
     row = yield from rows.get_task(at, number)
-    if row.state != TaskState.PENDING or not (yield from _free(at, row, write.now)):
+    if not (yield from _free(at, row, write.now)):
         return False
     yield sql("sub_board_note"), (at.no, number, below.seq)
     return True
@@ -181,7 +181,7 @@ def begin(write: Write, board: str, number: int) -> Steps[bool]:
     below = None if sub is None else (yield from find_board(sub.board))
     if sub is None or below is None or below.parent != board:
         return False
-    if row.state != TaskState.PENDING or not (yield from _free(ledger.board, row, ledger.now)):
+    if not (yield from _free(ledger.board, row, ledger.now)):
         return False
     row.attempts += 1
     row.lease, row.holder, row.length = ledger.next_seq, SYSTEM, int(LEASE_SECONDS * MICROS)
@@ -207,9 +207,11 @@ def end(
     write: Write, board: str, number: int, lease: int, text: CountedText, *, ok: bool, source: str = ""
 ) -> Steps[bool]:
     """Ends the task with the result of the board below, or as its `fail` says; false, and nothing is changed, if the
-    task is not as it was.
+    task is not as it was or its board takes no posts.
     """
     ledger = yield from open_ledger(write, board, SYSTEM)
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        return False
     row = yield from rows.get_task(ledger.board, number)
     sub = (yield from of(ledger.no, [row])).get(number)
     if sub is None or row.state != (TaskState.WAITING if lease else TaskState.PENDING):

@@ -153,12 +153,28 @@ UPDATE sub_board SET since = 0 WHERE board = ?1 AND since > 0 AND task <> ?3 AND
 UPDATE sub_board SET since = 0 WHERE board = ?1 AND task = ?2;
 
 -- name: sub_boards_open
--- Tasks that boards below do and that are not over, with their boards, what they map, and since when.
+-- Whether boards in another state than ?1 have tasks that boards below do and that are not over.
+SELECT EXISTS (
+    SELECT 1 FROM task t INDEXED BY task_below JOIN board b ON b.no = t.board
+    WHERE substr(t.worker, 1, 6) = 'board:' AND t.state IN ('PENDING', 'RUNNING', 'WAITING') AND b.lifecycle <> ?1);
+
+-- name: sub_boards_due
+-- Tasks of boards in the state ?1 that boards below are to begin or may have ended, with their boards, what they map, and
+-- since when: those that wait for nothing while the board below does no other, and those whose board below lies
+-- elsewhere by now, is in another state, or had a run that ended. One whose board below is not there waits until that is
+-- imported.
 SELECT b.id, t.number, t.state, s.spec, s.since
 FROM task t INDEXED BY task_below JOIN board b ON b.no = t.board
 JOIN sub_board s ON s.board = t.board AND s.task = t.number
-WHERE substr(t.worker, 1, 6) = 'board:' AND t.state IN ('PENDING', 'RUNNING', 'WAITING')
-LIMIT ?1;
+WHERE substr(t.worker, 1, 6) = 'board:' AND t.state IN ('PENDING', 'RUNNING', 'WAITING') AND b.lifecycle = ?1
+  AND (t.state = 'PENDING' AND t.blockers = 0 AND (t.trigger_if = '' OR t.triggered = 1)
+       AND NOT EXISTS (SELECT 1 FROM task o INDEXED BY task_worker
+           WHERE o.board = t.board AND o.worker = t.worker AND o.state IN ('RUNNING', 'WAITING') AND o.worker <> '')
+    OR t.state = 'WAITING' AND EXISTS (SELECT 1 FROM board w
+           WHERE w.id = substr(t.worker, 7) AND (w.parent IS NULL OR w.parent <> b.id OR w.lifecycle <> ?1
+               OR EXISTS (SELECT 1 FROM run r
+                   WHERE r.board = w.no AND r.state IN ('finished', 'stopped') AND r.stamp > s.since))))
+LIMIT ?2;
 
 -- name: run_over_since
 -- The newest run of a board that ended after a sequence.

@@ -130,6 +130,44 @@ class SubBoardTests:
         assert await due(at) == []
         assert not await at.store.sub_boards_open()
 
+    async def test_nothing_is_begun_or_ended_while_the_board_of_the_task_takes_no_posts(
+        self, at: Table
+    ) -> None:
+        (number,) = await plan(at, "look", sub=SubBoard("low"))
+        await below(at)
+
+        async def turn(board: str, state: Lifecycle) -> None:
+            await at.store.change_board(board, SYSTEM, BoardChange(lifecycle=state))
+
+        await turn(at.board, Lifecycle.SETTLED)
+        assert await due(at) == []
+        assert not await at.store.note_sub_board(at.board, number)
+        assert not await at.store.begin_sub_board(at.board, number)
+        await turn(at.board, Lifecycle.OPEN)
+        assert await at.store.begin_sub_board(at.board, number)
+        lease = (await task(at, number)).lease
+        await turn("low", Lifecycle.SETTLED)
+        ending = await due(at)
+        await turn(at.board, Lifecycle.SETTLED)
+        assert await due(at) == []
+        for ok in (True, False):
+            assert not await at.store.end_sub_board(at.board, number, lease, said("Nine."), ok=ok)
+        assert (await task(at, number)).state is TaskState.WAITING
+        assert await at.store.sub_boards_open()
+        await turn(at.board, Lifecycle.OPEN)
+        assert await due(at) == ending != []
+        await turn(at.board, Lifecycle.CLOSED)
+        assert not await at.store.sub_boards_open()
+
+    async def test_tasks_that_have_to_wait_hide_no_others(self, at: Table) -> None:
+        full = Table(at.store, "full")
+        for n in range(6):
+            await plan(full, *(f"look {n}.{m}" for m in range(100)), sub=SubBoard("busy"))
+        await full.store.ensure_board("busy", SYSTEM, BoardConfig(), parent=full.board)
+        assert await full.store.begin_sub_board(full.board, 1)
+        (number,) = await plan(at, "look", sub=SubBoard("low"))
+        assert await due(at) == [(number, 0, "")]
+
     async def test_a_task_below_lasts_as_long_as_it_takes(self, at: Table, clock: HandClock) -> None:
         (number,) = await plan(at, "look", sub=SubBoard("low"))
         await below(at)
