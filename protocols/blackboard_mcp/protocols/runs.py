@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from .answers import Notice, NoticeFor, Once
+from .board import Lifecycle
 from .items import Item
 from .tokens import CountedText
 from .values import dataclass
@@ -203,6 +204,8 @@ class Run:
     answer: str | None = None
     """The id of its ANSWER item."""
     strategy_state: Mapping[str, Any] = field(default_factory=dict)
+    lifecycle: Lifecycle = Lifecycle.OPEN
+    """The state of its board: while that takes no posts, the run stands still."""
 
     @property
     def id(self) -> str:

@@ -527,3 +527,26 @@ async def test_a_second_run_must_wait_for_the_first(board: Any) -> None:
     ann = await board.join("ann")
     await start(ann)
     assert "one run at a time" in (await ann.fail("turn", start={"problem": "Another."}))["message"]
+
+
+@both
+async def test_on_a_board_that_takes_no_posts_nobody_is_told_to_wait_for_a_turn(
+    board: Any, mode: str
+) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await ann.do("turn", start={"problem": "How many?", "agents": ["ben", "cara"]}, seconds=0)
+    await ann.do("plan", items=[{"title": "count"}])
+    waiting = asyncio.create_task(cara.fail("turn", seconds=50))
+    assert "your turn" in await ben.say("turn", seconds=0)
+    await ann.do("board", lifecycle="settled")
+    assert (await waiting)["lifecycle"] == "settled"
+    told = await ben.fail("turn", seconds=0)
+    assert (told["error"], "so run-1 stands still" in told["message"]) == ("refused", True)
+    assert 'board(lifecycle="open", board="main")' in told["message"]
+    view = await ben.say("read")
+    assert "run-1 on B-1, round 1 of 10:\nstands still: the board is settled" in view
+    assert "T-1" not in view
+    await ann.do("board", lifecycle="open")
+    assert "your turn" in await ben.say("turn", seconds=0)
+    await ann.do("board", lifecycle="closed")
+    assert "stop here" in (await ben.fail("turn", seconds=0))["message"]

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.agenda import Task
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, SummaryFailed
 from blackboard_mcp.protocols.events import SYSTEM, Event
 from blackboard_mcp.protocols.grants import without
@@ -233,6 +234,6 @@ class Conductor:
 
 def waits_for_choice(run: Run) -> bool:
     """Tells whether a run waits for a strategy, or for the server's own language model."""
-    return run.state is RunState.OPEN and (
+    return (run.lifecycle, run.state) == (Lifecycle.OPEN, RunState.OPEN) and (
         run.phase == "choose" or (run.phase == "decide" and run.turn_of(SYSTEM) is not None)
     )

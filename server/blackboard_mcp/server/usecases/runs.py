@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import Task
 from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor
-from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.errors import InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.findings import had_by_one
 from blackboard_mcp.protocols.grants import without
@@ -256,7 +257,11 @@ class Runs:
         started: bool = False,
         done: Contributed | None = None,
     ) -> Standing:
-        """Waits until the agent has a turn or the run is over."""
+        """Waits until the agent has a turn or the run is over.
+
+        Raises:
+            Refused: the call did nothing, and the board takes no posts, so that the run stands still.
+        """
         loop = asyncio.get_running_loop()
         begun = loop.time()
         deadline = begun + seconds
@@ -271,7 +276,11 @@ class Runs:
             run = known or (self._given(agent, board, number) if waited else None)
             run = run or await self._look(board, number)
             known = None
-            if run is None or run.state in _OVER or run.turn_of(agent) is not None:
+            if run is None or run.state in _OVER:
+                break
+            if run.lifecycle is not Lifecycle.OPEN and done is None and not started:
+                raise _standing_still(board, run)
+            if run.lifecycle is not Lifecycle.OPEN or run.turn_of(agent) is not None:
                 break
             number = run.number
             if waits_for_choice(run):
@@ -451,6 +460,19 @@ class Runs:
 def default_strategy(coordinator: str) -> str:
     """Returns the strategy of a run that names none: its coordinator, if it has one, else agents in turn."""
     return COORDINATOR if coordinator else "round-robin"
+
+
+def _standing_still(board: str, run: Run) -> Refused:
+    """Returns the error for who waits for a turn on a board that takes no posts."""
+    more = (
+        "it is for good, so stop here."
+        if run.lifecycle is Lifecycle.CLOSED
+        else f'a steward can open it again: board(lifecycle="open", board="{board}").'
+    )
+    return Refused(
+        f"Board '{board}' is {run.lifecycle} and takes no posts, so {run.id} stands still. Nothing was changed; {more}",
+        lifecycle=str(run.lifecycle),
+    )
 
 
 def _counted(text: str, tokenizer: Tokenizer) -> CountedText:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.agenda import MAX_WORK, AgendaBudget, Reservation, Task, TaskState
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.runs import Budget, Run, RunState, RunTurn
 
 from ..text.lines import clip, word
@@ -22,9 +23,11 @@ def work_sections(standing: Standing) -> list[tuple[bool, list[str]]]:
 
     Each comes with whether it is the reader's own turn or tasks. Empty ones are left out.
     """
-    run = standing.snapshot.run
-    mine = run is not None and run.turn_of(standing.agent) is not None
+    run, takes_posts = standing.snapshot.run, standing.snapshot.board.lifecycle is Lifecycle.OPEN
+    mine = takes_posts and run is not None and run.turn_of(standing.agent) is not None
     owned = [(mine, run_section(standing))] if run is not None else []
+    if not takes_posts:  # nor the calls by which tasks are taken and ended
+        return owned
     return owned + [(lines[0].startswith(_MINE), lines) for lines in _task_sections(standing)]
 
 
@@ -77,8 +80,13 @@ def run_section(standing: Standing) -> list[str]:
     if run is None:
         return []
     turn = run.turn_of(standing.agent)
+    lifecycle = standing.snapshot.board.lifecycle
     place = "rounds over" if run.state is RunState.SETTLED else f"round {run.round} of {run.max_rounds}"
-    return [f"{run.id} on {run.problem}, {place}:", _whose(run) if turn is None else _yours(turn)]
+    if lifecycle is not Lifecycle.OPEN:
+        line = f"stands still: the board is {lifecycle}"
+    else:
+        line = _whose(run) if turn is None else _yours(turn)
+    return [f"{run.id} on {run.problem}, {place}:", line]
 
 
 def _yours(turn: RunTurn) -> str:

@@ -238,6 +238,7 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
         resets=row.resets,
         reason=row.reason,
         answer=item_id(ItemType.ANSWER, row.answer) if row.answer else None,
+        lifecycle=board.lifecycle,
         strategy_state={} if row.strategy_state == "{}" else parsed(row.strategy_state),
     )
     made.__class__ = Run

@@ -301,6 +301,7 @@ class RunTests:
         await choose(over, "bob")
         for one in (over, quiet):
             await one.store.change_board(one.board, "alice", BoardChange(lifecycle=state))
+            assert (await look(one)).lifecycle is state
         clock.advance(301)
         assert (await at.store.sweep_runs(), await at.store.next_run_due()) == ([], None)
         await start(at, idle_seconds=60)
