@@ -161,7 +161,9 @@ class SqlBoardStore(DebateMethods):
                 texts, place = await self._texts(board, place)
                 new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
                 counted |= await asyncio.to_thread(token_counts.counts, new, count)
-        return await self._change_board(board, agent, change, count=count, counted=counted, once=once)
+        return await self._change_board(
+            board, agent, change, finishing.open_all_kept, count=count, counted=counted, once=once
+        )
 
     # Rules
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 from blackboard_mcp.protocols.answers import Once
-from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.events import EventType
@@ -16,7 +16,7 @@ from ...operation import Write
 from ..access import members
 from . import token_counts
 from .idempotency import repeatable
-from .ledger import create_ledger, find_board, get_board, open_ledger
+from .ledger import Ledger, create_ledger, find_board, get_board, open_ledger
 from .rows import BoardRow, Steps, config_json, core_json, differences, sql
 
 
@@ -82,12 +82,15 @@ def change(
     board: str,
     agent: str,
     wanted: BoardChange,
+    closing: Callable[[Ledger], Steps[None]],
     *,
     count: Count | None = None,
     counted: Mapping[str, int] | None = None,
     once: Once | None = None,
 ) -> Steps[Board]:
     """Makes the changes in `wanted`, and returns the board; if nothing differs, nothing is written.
+
+    `closing` is done before the board is closed.
 
     A change of the tokenizer needs `count`, the new tokenizer's function. `counted` maps hashes of texts to
     counts made with it before this transaction; only the other texts are counted here.
@@ -117,6 +120,9 @@ def change(
                 "Nothing was changed.",
                 lifecycle=str(row.lifecycle),
             )
+        if wanted.lifecycle is Lifecycle.CLOSED:
+            row.lifecycle = Lifecycle.OPEN  # what `closing` posts was contributed while it was
+            yield from closing(ledger)
         row.lifecycle = wanted.lifecycle
         changed["lifecycle"] = str(row.lifecycle)
     if wanted.title is not None and wanted.title != row.title:

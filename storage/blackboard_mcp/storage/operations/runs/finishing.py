@@ -125,6 +125,12 @@ def _open_kept(ledger: Ledger, row: RunRow) -> Steps[None]:
         yield from open_round(ledger, row, turns)
 
 
+def open_all_kept(ledger: Ledger) -> Steps[None]:
+    """Posts what sealed rounds of the board have kept, before it is closed for good."""
+    for number, _ in (yield sql("run_live"), (ledger.no,)):
+        yield from _open_kept(ledger, (yield from rows.get(ledger.board, number)))
+
+
 def _may_instead(ledger: Ledger, row: RunRow, grant: Grant | None) -> Steps[bool]:
     """Tells whether the ledger's agent may answer though it is not the decider.
 

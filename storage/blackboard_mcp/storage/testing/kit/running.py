@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
-from blackboard_mcp.protocols.items import EdgeKind, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, ItemType, parse_ref
 from blackboard_mcp.protocols.runs import (
     MAX_MALFORMED,
     RUN_MOVES,
@@ -263,6 +263,20 @@ class RunTests:
         await at.store.change_board(at.board, "alice", BoardChange(lifecycle=Lifecycle.SETTLED))
         await at.store.leave(at.board, "carol", "done")
         assert [turn.state for turn in (await look(at)).turns] == ["ended", "given"]
+
+    @pytest.mark.parametrize("before", [Lifecycle.OPEN, Lifecycle.SETTLED])
+    async def test_what_a_sealed_round_kept_is_posted_before_its_board_is_closed(
+        self, at: Table, before: Lifecycle
+    ) -> None:
+        await start(at, agents=("bob", "carol"), sealed=True)
+        await choose(at, "bob", "carol")
+        await contribute(at, "bob", "nine")
+        if before is Lifecycle.SETTLED:
+            await at.store.change_board(at.board, "alice", BoardChange(lifecycle=before))
+        await at.store.change_board(at.board, "alice", BoardChange(lifecycle=Lifecycle.CLOSED))
+        (kept,) = [turn for turn in (await look(at)).turns if turn.agent == "bob"]
+        (item,) = (await at.store.read(at.board, "carol", [parse_ref(kept.item)], [])).items
+        assert (item.author, item.text) == ("bob", "nine")
 
     async def test_a_turn_lapses_and_the_run_goes_on(self, at: Table, clock: HandClock) -> None:
         await start(at)
