@@ -81,6 +81,9 @@ async def test_a_browser_is_shown_the_boards_and_what_to_give_each_client(tmp_pa
     assert not shown.tags & {"script", "img", "link", "iframe", "form", "a"}
     assert {"main", "side"} <= set(shown.code)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in answer.text
+    for command in ("show", "watch"):  # on any machine, and whatever folder the server has
+        assert f"blackboard-mcp {command} --url {server.url} --board NAME" in shown.code
+    assert "td:not(:last-child),p{overflow-wrap:anywhere}" in answer.text, "a long name hides no other column"
     assert "SECRET" not in answer.text
     assert str(tmp_path) not in answer.text
     assert strange.status_code == 421

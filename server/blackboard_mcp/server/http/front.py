@@ -31,7 +31,8 @@ _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
     "body{color:#222;background:#fff}"
     "pre{background:#f3f3f3;padding:.7rem;overflow-x:auto;user-select:all}code,pre{font-size:.9em}"
-    "td,th{text-align:left;padding:.1rem 1rem .1rem 0}"
+    "td,th{text-align:left;vertical-align:top;padding:.1rem 1rem .1rem 0}"
+    "td:first-child{min-width:6rem}td:not(:last-child),p{overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#262626}a{color:#9bf}}"
 )
 _HEADERS: Final[Mapping[str, str]] = {
@@ -67,7 +68,7 @@ class FrontPage:
             return HTMLResponse(_page(f"<p>{_text(error.message)}</p>"), 503, headers=_HEADERS)
         url = f"{request.url.scheme}://{request.url.netloc}{MCP_PATH}"
         token = principal is None or bool(principal.credential)
-        body = "".join((_about(url), _listed(boards), _connecting(url, token=token)))
+        body = "".join((_about(url), _listed(boards, url), _connecting(url, token=token)))
         return HTMLResponse(_page(body), status, headers=headers)
 
 
@@ -92,7 +93,7 @@ def _about(url: str) -> str:
     )
 
 
-def _listed(boards: list[tuple[str, Board | None]] | None) -> str:
+def _listed(boards: list[tuple[str, Board | None]] | None, url: str) -> str:
     if boards is None:
         return (
             "<h2>Boards</h2><p>This server asks for an access token, so it shows its boards to those who have one. "
@@ -104,10 +105,10 @@ def _listed(boards: list[tuple[str, Board | None]] | None) -> str:
         for name, board in boards
     )
     table = f"<table><tr><th>board</th><th>title</th><th></th></tr>{rows}</table>" if rows else "<p>None.</p>"
-    return (
-        f"<h2>Boards</h2>{table}<p>Look at one, on the server's machine, with "
-        "<code>blackboard-mcp show --board NAME</code> and <code>blackboard-mcp watch --board NAME</code>.</p>"
+    show, watch = (
+        f"<code>blackboard-mcp {word} --url {_text(url)} --board NAME</code>" for word in ("show", "watch")
     )
+    return f"<h2>Boards</h2>{table}<p>Look at one with {show}, and follow it with {watch}.</p>"
 
 
 def _connecting(url: str, *, token: bool) -> str:
