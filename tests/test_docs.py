@@ -358,6 +358,12 @@ def test_every_setting_is_documented() -> None:
         assert f"`{settings.PREFIX}{field.name.upper()}`" in reference, field.name
 
 
+def test_the_tables_of_settings_name_every_set_of_tools() -> None:
+    for page in ("README.md", "docs/reference/settings.md"):
+        (row,) = [line for line in text_of(page).splitlines() if re.match(r"\|[^|]*`(--)?tools`", line)]
+        assert [name for name in settings.TOOL_SETS if not re.search(rf"\b{name}\b", row)] == [], page
+
+
 def test_every_command_is_documented() -> None:
     group = cast(click.Group, cli)
     reference, changelog = text_of("docs/reference/cli.md"), text_of("CHANGELOG.md")

@@ -18,7 +18,7 @@ import click
 
 from ..background import alongside
 from ..mcp.models import import_sdk
-from ..settings.server import WORKER_VARIABLE, Settings
+from ..settings.server import TOOL_SETS, WORKER_VARIABLE, Settings
 from .log_lines import log_to_stderr
 from .options import settings_of
 
@@ -67,7 +67,7 @@ _STOP_SECONDS = 3.0
 @click.option(
     "--tools",
     metavar="SETS",
-    help="Sets of tools, joined by commas: core, run, plan, memory, messages, admin or all (default core).",
+    help=f"Sets of tools, joined by commas: {', '.join(TOOL_SETS)} or all (default core).",
 )
 @click.option("--tool-prefix", metavar="P", help="Stands before every tool name, say board_.")
 @click.option(
