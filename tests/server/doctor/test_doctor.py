@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.demo.process import command, environment
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
@@ -242,6 +243,21 @@ def test_data_that_may_not_be_written_is_found(data: Path) -> None:
     (data / "board.sqlite3").chmod(0o400)
     assert "data-not-writable" in diagnose(data, "--quick")
     (data / "board.sqlite3").chmod(0o600)
+    assert diagnose(data, "--quick") == {}
+
+
+def test_data_that_may_not_be_looked_into_is_found_and_named_by_other_commands(data: Path) -> None:
+    data.chmod(0)
+    if os.access(data, os.X_OK):
+        pytest.skip("root may look into everything")
+    for given, variables in ((["--data", str(data)], {}), ([], {"BLACKBOARD_DATA": str(data)})):
+        done = CliRunner().invoke(cli, ["doctor", "--json", *given], env=variables)
+        assert [found["name"] for found in json.loads(done.output)["findings"]] == ["data-not-writable"]
+        assert done.exit_code == 2
+    for words in (["show"], ["token", "list"], ["migrate"], ["export"], ["serve"]):
+        with pytest.raises(StoreError, match="may not be looked into by this user"):
+            CliRunner().invoke(cli, words, env={"BLACKBOARD_DATA": str(data)}, catch_exceptions=False)
+    data.chmod(0o700)
     assert diagnose(data, "--quick") == {}
 
 

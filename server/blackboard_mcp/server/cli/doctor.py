@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, StoreError
 from blackboard_mcp.protocols.visible import escape
 
 from ..settings.server import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
-@click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+@click.option("--data", type=click.Path(path_type=Path, readable=False), help="The data folder.")
 @click.option("--transport", type=click.Choice(["stdio", "http"]), help="How the server is run.")
 @click.option("--host", help="The address it listens on.")
 @click.option("--port", type=int, help="The port it listens on.")
@@ -51,6 +51,9 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
         found = [
             problem("settings-wrong", error.message, "Correct the setting; see docs/reference/settings.md.")
         ]
+    except StoreError as error:
+        cure = "Run as the user that the data belongs to, or give it to this one with chown."
+        found = [problem("data-not-writable", error.message, cure)]
     else:
         if not quick and settings.store is None and settings.database.exists():
             grown = measure(settings, datetime.now(UTC))

@@ -126,8 +126,23 @@ def sql_store(opened: Installation, command: str) -> SqlBoardStore:
 
 
 def settings_of(config: Path | None, **given: Any) -> Settings:
-    """Returns the settings from a command's options, the environment and the file `config`."""
-    return load(given, config=config)
+    """Returns the settings from a command's options, the environment and the file `config`.
+
+    Raises:
+        StoreError: this user may not look into the data folder, so it is unknown whether boards are in it.
+    """
+    settings = load(given, config=config)
+    if settings.store is None:
+        try:
+            settings.database.stat()
+        except PermissionError:
+            raise StoreError(
+                f"{settings.folder} may not be looked into by this user: run as the user that it belongs to, or name "
+                "another folder with --data."
+            ) from None
+        except OSError:  # mostly a file that is not there yet, which each command answers in its own way
+            pass
+    return settings
 
 
 def interruptible(work: Callable[[], Awaitable[None]]) -> None:
