@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from patience import PATIENCE, RUN
 
 SERVE = [Path(sys.executable).with_name("blackboard-mcp"), "serve"]
@@ -82,6 +83,46 @@ def test_without_standard_error_serve_ends_well(tmp_path: Path) -> None:
         preexec_fn=lambda: os.close(2),
     )
     assert (done.returncode, json.loads(done.stdout)["id"]) == (0, 1)
+
+
+def test_with_closed_standard_streams_a_server_over_http_ends_in_order(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*SERVE, "--transport", "http", "--port", "0", "--data", tmp_path],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: os.closerange(0, 2),
+    ) as server:
+        assert server.stderr is not None
+        assert server.stderr.readline().startswith("blackboard-mcp serves ")
+        server.terminate()
+        _, rest = server.communicate(timeout=PATIENCE)
+    assert "Assertion" not in rest
+    assert server.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("serve",), 0, ""),
+        (("hook", "stop"), 1, "there is no board 'main'"),
+        (("post", "-"), 2, "no text on standard input"),
+        (("intake",), 1, "1 to 200 lines of JSON, not 0"),
+    ],
+)
+def test_a_closed_standard_input_is_taken_for_an_empty_one(
+    tmp_path: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
+    subprocess.run([*SERVE, "--data", tmp_path], stdin=subprocess.DEVNULL, check=True, timeout=RUN)
+    done = subprocess.run(
+        [SERVE[0], *words, "--data", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=RUN,
+        preexec_fn=lambda: os.close(0),
+    )
+    assert done.returncode == status, done
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_client_that_never_reads_the_log_is_answered(tmp_path: Path) -> None:

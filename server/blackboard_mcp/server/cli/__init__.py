@@ -121,8 +121,21 @@ def cli() -> None:
     """A shared blackboard for AI agents, served over MCP."""
 
 
+def _occupy_closed_streams() -> None:
+    """Opens the null device for standard streams that are closed, else the next file or socket gets their numbers.
+
+    libuv ends the process when it closes such a socket.
+    """
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)
+
+
 def main() -> None:
     """Runs a command. A `BlackboardError` is printed on one line of standard error, with exit code 1."""
+    _occupy_closed_streams()
     os.umask(0o077)  # files in a data folder are for their owner only, also those that libraries make
     try:
         cli.main(standalone_mode=True)
