@@ -127,7 +127,14 @@ def test_who_has_no_token_that_counts_reads_where_a_command_takes_it_from(text: 
 
 
 @pytest.mark.parametrize(
-    ("tool", "sets"), [("core", "core,admin"), ("request", "core,messages"), ("consume", "all")]
+    ("tool", "sets"),
+    [
+        ("core", "core,admin"),
+        ("request", "core,messages"),
+        ("stage", "core,plan"),
+        ("plan", "core,plan"),
+        ("consume", "all"),
+    ],
 )
 def test_a_tool_that_is_not_served_is_told_with_the_least_that_serves_it(tool: str, sets: str) -> None:
     text = f"The server does not serve the tool '{tool}': unknown tool. Start it with --tools all."

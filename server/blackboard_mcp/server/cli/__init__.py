@@ -130,7 +130,7 @@ def _occupy_closed_streams() -> None:
         os.set_inheritable(handle, True)
     os.close(handle)
     if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
 
 
 def main() -> None:

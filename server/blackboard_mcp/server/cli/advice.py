@@ -48,7 +48,11 @@ def _option(field: str) -> str:
 
 _OPTIONS: Final = {"agent": "by", "edges": "edge", "tags": "tag"}
 """Options by the field that they fill, where the names differ."""
-_SERVED: Final = {"request": "core,messages", "core": "core,admin", "board": "core,admin"}
+_SERVED: Final = {
+    **dict.fromkeys(("core", "board"), "core,admin"),
+    **dict.fromkeys(("plan", "stage"), "core,plan"),
+    "request": "core,messages",
+}
 """The value of `--tools` with which a server has the tool, by tool name."""
 
 _ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
