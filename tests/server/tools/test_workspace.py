@@ -57,6 +57,31 @@ async def test_a_file_is_written_read_changed_and_restored(board: Any, mode: str
 
 
 @both
+async def test_a_diff_has_exactly_the_lines_that_changed_where_a_file_begins_or_ends(
+    board: Any, mode: str
+) -> None:
+    ann = await board.join("ann")
+    for given in (
+        {"content": "# A\n\nOne\n"},
+        {"content": "# A\n\nOne"},
+        {"append": "\nTwo\n"},
+        {"delete": True},
+    ):
+        await ann.do("artifact_write", path="a.md", **given)
+    ended = "\\ No newline at end of file"
+    for revision, expected in (
+        (1, ["--- /dev/null", "+++ a.md@1", "@@ -0,0 +1,3 @@", "+# A", "+", "+One"]),
+        (2, ["--- a.md@1", "+++ a.md@2", "@@ -1,3 +1,3 @@", " # A", " ", "-One", "+One", ended]),
+        (3, ["--- a.md@2", "+++ a.md@3", "@@ -1,3 +1,4 @@", " # A", " ", "-One", ended, "+One", "+Two"]),
+        (4, ["--- a.md@3", "+++ /dev/null", "@@ -1,4 +0,0 @@", "-# A", "-", "-One", "-Two"]),
+    ):
+        answer = await ann.do("artifact_history", path="a.md", revision=revision, diff=True)
+        assert answer["diff"].split("\n") == expected
+        said = await ann.say("artifact_history", path="a.md", revision=revision, diff=True)
+        assert [line[1:] for line in said.splitlines() if line.startswith("|")] == expected
+
+
+@both
 async def test_conflicts_teach_and_change_nothing(board: Any, mode: str) -> None:
     ann, bob = await board.join("ann", "bob")
     await ann.do("artifact_write", path="a.md", content="one\n")

@@ -353,7 +353,7 @@ def _listed(files: Sequence[Revision], folder: str, glob: str, depth: int, after
 
 
 def _diff(revision: Revision, before: bytes, after: bytes) -> str:
-    old, new = before.decode().split("\n"), after.decode().split("\n")
+    old, new = _whole_lines(before.decode()), _whole_lines(after.decode())
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:
         first += 1
@@ -374,7 +374,20 @@ def _diff(revision: Revision, before: bytes, after: bytes) -> str:
         "/dev/null" if revision.op == "deleted" else f"{revision.path}@{revision.number}",
         lineterm="",
     )
-    return "\n".join(_moved(line, start) for line in lines)
+    return "\n".join(
+        _moved(line, start)
+        if number < 2 or line.startswith("@@")
+        else line.removesuffix("\n")
+        if line.endswith("\n")
+        else f"{line}\n\\ No newline at end of file"
+        for number, line in enumerate(lines)
+    )
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Returns the lines of a text with their ends; the last one has none if the text does not end with one."""
+    *lines, rest = text.split("\n")
+    return [*(line + "\n" for line in lines), *([rest] if rest else [])]
 
 
 def _moved(line: str, by: int) -> str:
