@@ -9,7 +9,9 @@ from itertools import count
 from blackboard_mcp.protocols.pruning import Candidate
 
 RELEASE = threading.Event()
-"""Set to let `Hangs` go on."""
+"""Set to let `Hangs` and `Pauses` go on."""
+REACHED = threading.Event()
+"""Set when `Pauses` was asked."""
 
 
 class Newest:
@@ -47,6 +49,15 @@ class Hangs:
     def order(self, candidates: Sequence[Candidate], used: Mapping[str, int]) -> Iterable[int]:
         RELEASE.wait()
         return []
+
+
+class Pauses:
+    """Answers as `Newest` does, once it was asked and let go on."""
+
+    def order(self, candidates: Sequence[Candidate], used: Mapping[str, int]) -> Iterable[int]:
+        REACHED.set()
+        RELEASE.wait(10)
+        return [c.number for c in reversed(candidates)]
 
 
 class Greedy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from blackboard_mcp.server.pruning.policies import Policies
 from blackboard_mcp.server.pruning.selection import decide, evictable
 
 HOSTILE = ("Raises", "Exits", "Hangs", "Greedy", "Repeats", "Nonsense", "Unsorted", "Meddles")
-SAMPLES = ("Newest", "ByAuthor", "OnlyOne", *HOSTILE)
+SAMPLES = ("Newest", "ByAuthor", "OnlyOne", "Pauses", *HOSTILE)
 
 
 def policies() -> Policies:
@@ -109,6 +110,18 @@ async def test_a_class_that_hangs_is_not_asked_again_until_it_is_done(
     hung.join(5)
     plan = await passed(known, space("hangs"))
     assert (moved(plan), plan.warning) == (DEFAULT, "")
+
+
+async def test_passes_that_come_together_are_each_ordered_by_the_class() -> None:
+    known, samples = policies(), importlib.import_module("samples")
+    samples.RELEASE.clear()
+    first = asyncio.create_task(passed(known, space("pauses")))
+    await asyncio.to_thread(samples.REACHED.wait, 10)
+    second = asyncio.create_task(passed(known, space("pauses")))
+    await asyncio.sleep(0)
+    samples.RELEASE.set()
+    for plan in (await first, await second):
+        assert (moved(plan), plan.warning) == ([5, 10, 9, 8, 7, 6], "")
 
 
 async def test_what_came_or_changed_after_a_policy_was_asked_goes_after_what_it_ordered() -> None:

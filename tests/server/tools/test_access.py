@@ -444,7 +444,7 @@ async def test_a_call_that_is_cancelled_while_a_policy_thinks_denies_nobody_else
 async def test_calls_that_would_wait_too_long_for_their_turn_are_denied(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blackboard_mcp.server.access.judging.TURN_SECONDS", 0.05)
+    monkeypatch.setattr(bounded, "TURN_SECONDS", 0.05)
     monkeypatch.setattr(bounded, "SECONDS", 1.0)
     async with opened(tmp_path, mode, own("hangs", "Hangs", "main")) as there:
         ann, bob = await there.join("ann", "bob")

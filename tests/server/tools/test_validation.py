@@ -12,6 +12,7 @@ from typing import Any
 import boards
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.input.posts import PostFields
 from blackboard_mcp.server.input.validation import checking
 from blackboard_mcp.server.plugins import bounded
 
@@ -334,6 +335,34 @@ async def test_f56_a_class_of_the_operators_denies_and_tells(
         assert "still thinks" in await refused(ben, key="hangs:a", text="x")
         assert "neither a text nor None" in await refused(ben, key="babbles:a", text="x")
         await ben.post("of no rule", key="other")
+
+
+async def test_a_call_that_is_cancelled_while_a_class_thinks_denies_nobody_else_theirs(
+    tmp_path: Path, mode: str, samples: str
+) -> None:
+    module = sys.modules[samples]
+    async with boards.open_boards(tmp_path, mode, validator=(f"pauses={samples}:Pauses",)) as at:
+        ada, ben = await ruled(at, {"key": "k:*", "validator": "pauses"})
+        board = at.opened.blackboard
+        gone = asyncio.create_task(board.post("ada", None, [PostFields(text="gone", key="k:ada")]))
+        await asyncio.to_thread(module.REACHED.wait, 10)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        waits = asyncio.create_task(ben.post("his", key="k:ben"))
+        await ada.post("of no rule")
+        module.RELEASE.set()
+        assert (await waits)["key"] == "k:ben"
+        assert (await ben.do("query", key="k:ada"))["items"] == []
+
+
+async def test_a_class_that_changes_what_it_is_shown_changes_nothing_that_is_written(
+    tmp_path: Path, mode: str, samples: str
+) -> None:
+    async with boards.open_boards(tmp_path, mode, validator=(f"meddles={samples}:Meddles",)) as at:
+        _, ben = await ruled(at, {"validator": "meddles"})
+        posted = await ben.post("new", metadata={"list": [1]})
+        assert (await ben.item(posted["id"]))["metadata"] == {"list": [1]}
 
 
 async def test_a_server_without_the_class_denies(tmp_path: Path, mode: str, samples: str) -> None:

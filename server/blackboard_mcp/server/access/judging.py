@@ -20,7 +20,6 @@ from blackboard_mcp.protocols.errors import Forbidden
 from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
 from blackboard_mcp.protocols.store import BoardStore
 
-from ..background import heeded
 from ..plugins.bounded import Bounded, PolicyFailed
 from ..text.lines import one_line
 from .acting import who_acts
@@ -28,8 +27,6 @@ from .registry import AccessPolicies, NamedPolicy
 
 logger = logging.getLogger(__name__)
 
-TURN_SECONDS: Final = 4.0
-"""Seconds that a call waits for its turn to ask one of the operator's policies."""
 _REASON: Final = 300
 _INLINE: Final = 200
 """Most changes for which built-in policies run on the event loop; more run in a thread."""
@@ -40,8 +37,7 @@ class AccessJudge:
 
     def __init__(self, policies: AccessPolicies) -> None:
         self._policies = policies
-        self._bounded: dict[str, tuple[Bounded, asyncio.Lock]] = {}
-        self._asking: set[asyncio.Future[list[Verdict | Deny]]] = set()
+        self._bounded: dict[str, Bounded] = {}
 
     @property
     def policies(self) -> AccessPolicies:
@@ -95,29 +91,12 @@ class AccessJudge:
             if len(changes) <= _INLINE:
                 return _verdicts(policy.policy, principal, changes)
             return await asyncio.to_thread(_verdicts, policy.policy, principal, changes)
-        bounded, turn = self._bounded.setdefault(policy.name, (Bounded(policy.name), asyncio.Lock()))
+        bounded = self._bounded.setdefault(policy.name, Bounded(policy.name))
         # The policy gets copies, so that it cannot alter the caller's objects.
         given = replace(principal, roles=MappingProxyType(dict(principal.roles)))
         copies = [replace(change) for change in changes]
-
-        async def in_turn() -> list[Verdict | Deny]:
-            try:
-                async with asyncio.timeout(TURN_SECONDS):
-                    await turn.acquire()
-            except TimeoutError:
-                raise PolicyFailed("is too slow for the calls that come") from None
-            try:
-                return await bounded.ask(lambda: _verdicts(policy.policy, given, copies))
-            finally:
-                turn.release()
-
-        # A cancelled call does not stop the policy: its turn ends only when the policy has answered.
-        asking = asyncio.ensure_future(in_turn())
-        self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
-        asking.add_done_callback(heeded)
         try:
-            return await asyncio.shield(asking)
+            return await bounded.ask(lambda: _verdicts(policy.policy, given, copies))
         except PolicyFailed as error:
             logger.warning("access policy '%s' denied: %s", policy.name, error)
             return [

@@ -7,13 +7,15 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SECONDS = 2.0
 """The time limit of one call of a policy, where none is given."""
+TURN_SECONDS = 4.0
+"""Seconds that a call waits for its turn to ask a policy."""
 
 
 class OutOfOrder(Exception):
@@ -28,14 +30,19 @@ class PolicyFailed(Exception):
 
 
 class Bounded:
-    """Calls one policy in a thread, with a time limit and one call at a time.
+    """Calls one policy in a thread, with a time limit and one call at a time; others wait for their turn.
 
-    A call that hangs keeps its thread, and until it ends the policy is not asked again.
+    A call that hangs keeps its thread, and until it ends the policy is not asked again. A caller that is cancelled
+    does not stop the policy: its turn ends when the policy has answered.
     """
 
-    def __init__(self, name: str, seconds: float | None = None) -> None:
+    def __init__(self, name: str, seconds: float | None = None, *, patient: bool = False) -> None:
+        """Names the policy in errors and logs. With `patient`, calls wait for their turn as long as it takes."""
         self._name = name
+        self._patient = patient
         self._seconds = SECONDS if seconds is None else seconds
+        self._turn = asyncio.Lock()
+        self._asking: set[asyncio.Task[Any]] = set()
         self._thinking = False
         self._thread: threading.Thread | None = None
 
@@ -43,8 +50,30 @@ class Bounded:
         """Runs `question` in a thread and returns its result.
 
         Raises:
-            PolicyFailed: it raised, took longer than its seconds, or an earlier call still runs.
+            PolicyFailed: it raised, took longer than its seconds, had no turn in time, or an earlier call hangs.
         """
+        asking = asyncio.create_task(self._in_turn(question))
+        self._asking.add(asking)
+        asking.add_done_callback(self._ended)
+        return await asyncio.shield(asking)
+
+    def _ended(self, asking: asyncio.Task[Any]) -> None:
+        self._asking.discard(asking)
+        if not asking.cancelled():
+            asking.exception()  # its caller may be gone: asyncio then does not log a failure as a fault
+
+    async def _in_turn(self, question: Callable[[], T]) -> T:
+        try:
+            async with asyncio.timeout(None if self._patient else TURN_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise PolicyFailed("is too slow for the calls that come") from None
+        try:
+            return await self._run(question)
+        finally:
+            self._turn.release()
+
+    async def _run(self, question: Callable[[], T]) -> T:
         if self._thinking:
             raise PolicyFailed("still thinks about an earlier call")
         loop = asyncio.get_running_loop()

@@ -7,7 +7,9 @@ import threading
 from blackboard_mcp.protocols.policy import Writing
 
 RELEASE = threading.Event()
-"""Set to let `Hangs` go on."""
+"""Set to let `Hangs` and `Pauses` go on."""
+REACHED = threading.Event()
+"""Set when `Pauses` was asked."""
 
 
 class NoShouting:
@@ -27,6 +29,24 @@ class Raises:
 class Hangs:
     def check(self, writing: Writing) -> str | None:
         RELEASE.wait(60)
+        return None
+
+
+class Pauses:
+    """Takes its time, and then allows."""
+
+    def check(self, writing: Writing) -> str | None:
+        REACHED.set()
+        RELEASE.wait(10)
+        return None
+
+
+class Meddles:
+    """Changes what it is shown."""
+
+    def check(self, writing: Writing) -> str | None:
+        writing.metadata["list"].append("half of a pair: \ud800")
+        writing.metadata["number"] = float("nan")  # type: ignore[index]
         return None
 
 

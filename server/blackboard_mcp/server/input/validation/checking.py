@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -54,7 +55,7 @@ class Validators:
                 no `check`.
         """
         self._made: dict[str, Any] = {}
-        self._bounded: dict[str, tuple[Bounded, asyncio.Lock]] = {}
+        self._bounded: dict[str, Bounded] = {}
         for said in named:
             match = NAMED.match(said)
             if match is None:
@@ -81,12 +82,13 @@ class Validators:
         if name not in self._made:
             why = f"needs the validator '{name}', which this server was not launched with: ask its operator"
             return Fault(rule.name, "$", why)
-        bounded, turn = self._bounded.setdefault(name, (Bounded(name), asyncio.Lock()))
-        async with turn:
-            try:
-                why = await bounded.ask(lambda: self._made[name].check(writing))
-            except PolicyFailed as error:
-                why = f"could not be checked: the validator '{name}' {error}"
+        bounded = self._bounded.setdefault(name, Bounded(name, patient=True))
+        # The validator gets a copy, so that it cannot alter what is written.
+        copy = replace(writing, metadata=deepcopy(dict(writing.metadata)))
+        try:
+            why = await bounded.ask(lambda: self._made[name].check(copy))
+        except PolicyFailed as error:
+            why = f"could not be checked: the validator '{name}' {error}"
         if why is None:
             return None
         if not isinstance(why, str):
