@@ -54,6 +54,21 @@ class Muddled:
         return Chosen(dict.fromkeys(situation.eligible, "Look"), "", state={"said": ["Look \ud83d"]})
 
 
+class Immeasurable:
+    """A strategy of a user that keeps a number which JSON does not have."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        return Chosen(dict.fromkeys(situation.eligible, "Look"), "", state={"score": float("nan")})
+
+
+class Numbered:
+    """A strategy of a user that keeps its state by numbers, and what is by nothing."""
+
+    def choose(self, situation: Situation) -> Chosen:
+        kept = situation.run.strategy_state
+        return Chosen(dict.fromkeys(situation.eligible, f"kept {dict(kept)}"), "", state={2: "two", None: 0})
+
+
 class Watcher:
     """A strategy of strategies: where the round before said nothing new, the other one chooses."""
 
@@ -90,6 +105,8 @@ OWN = (
     f"broken={__name__}:Broken",
     f"garbled={__name__}:Garbled",
     f"muddled={__name__}:Muddled",
+    f"immeasurable={__name__}:Immeasurable",
+    f"numbered={__name__}:Numbered",
     f"watcher={__name__}:Watcher",
     f"astray={__name__}:Astray",
     f"planner={__name__}:Planner",
@@ -437,7 +454,13 @@ async def test_a_strategy_that_names_nobody_else_is_replaced_for_the_round(board
 
 
 @pytest.mark.parametrize(
-    ("strategy", "error"), [("broken", "RuntimeError"), ("garbled", "ValueError"), ("muddled", "ValueError")]
+    ("strategy", "error"),
+    [
+        ("broken", "RuntimeError"),
+        ("garbled", "ValueError"),
+        ("muddled", "ValueError"),
+        ("immeasurable", "ValueError"),
+    ],
 )
 async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(
     board: Any, strategy: str, error: str
@@ -447,6 +470,14 @@ async def test_a_strategy_that_fails_is_replaced_for_the_round_and_named(
     log = await ann.do("wait", since=0, seconds=0)
     by = next(event["data"]["by"] for event in log["events"] if event["event"] == "turn.given")
     assert by == f"round-robin instead of {strategy}, which raised {error}"
+
+
+async def test_a_strategy_finds_its_state_as_json_has_it(board: Any) -> None:
+    ann = await board.join("ann")
+    given = await start(ann, strategy="numbered", agents=["ann"])
+    assert given["instruction"] == "kept {}"
+    given = await ann.do("turn", text="looked", lease=given["lease"])
+    assert given["instruction"] == "kept {'2': 'two', 'null': 0}"
 
 
 async def test_without_named_agents_those_take_turns_that_take_part(board: Any) -> None:

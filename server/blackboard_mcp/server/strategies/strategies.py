@@ -169,16 +169,19 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
 
     Raises:
         TypeError: it is no choice.
-        ValueError: its state is too long, or a text of it cannot be stored.
+        ValueError: its state is too long or no JSON, or a text of it cannot be stored.
     """
     if not isinstance(chosen, Chosen) or not (
         isinstance(chosen.reason, str) and isinstance(chosen.delegate, str)
     ):
         raise TypeError("choose returns a Chosen")
+    state = None
     if chosen.state is not None:
-        if len(json.dumps(dict(chosen.state))) > MAX_STATE:
+        kept = json.dumps(dict(chosen.state), allow_nan=False)
+        if len(kept) > MAX_STATE:
             raise ValueError("the state is too long")
-        if not is_clean_text(json.dumps(dict(chosen.state), ensure_ascii=False)):
+        state = json.loads(kept)
+        if not is_clean_text(json.dumps(state, ensure_ascii=False)):
             raise ValueError("the state holds half of a surrogate pair")
     agents = {
         agent: str(chosen.agents[agent])[:MAX_INSTRUCTION]
@@ -192,4 +195,6 @@ def _checked(chosen: Any, name: str, situation: Situation) -> Chosen:
     reason = chosen.reason[:_REASON]
     if chosen.agents and not agents:
         reason = f"{name} named nobody who is eligible"
-    return replace(chosen, agents=agents, by=name, end=bool(chosen.end), reason=reason, focus=focus)
+    return replace(
+        chosen, agents=agents, by=name, end=bool(chosen.end), reason=reason, focus=focus, state=state
+    )
