@@ -57,6 +57,12 @@ class Closed:
         raise ConnectionError("the database is closed on Sundays")
 
 
+class Leaves:
+    @classmethod
+    async def open(cls, folder, *, clock):
+        raise SystemExit(0)
+
+
 class Words:
     @classmethod
     async def open(cls, folder):
@@ -166,6 +172,7 @@ async def test_a_store_that_is_none_of_ours_serves_every_set_of_tools(
     ("options", "words"),
     [
         (["--store", "own_engines:Closed"], "ConnectionError: the database is closed on Sundays"),
+        (["--store", "own_engines:Leaves"], "opening it failed: SystemExit: 0."),
         (["--store", "own_engines:Words"], "opening it failed: TypeError"),
         (["--store", "own_engines:logging"], "it has no method open"),
         (["--store", "own_engines:Nothing"], "'own_engines' has no 'Nothing'"),

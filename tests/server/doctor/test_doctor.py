@@ -170,6 +170,28 @@ def test_a_wrong_setting_is_found(data: Path, tmp_path: Path) -> None:
     assert diagnose(data, "--config", str(config)) == {}
 
 
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ('tokenizer = "nowhere:Words"', "Tokenizer 'nowhere:Words'"),
+        ('policy = ["old=nowhere:Old"]', "Policy 'old'"),
+        ('validator = ["size=nowhere:Size"]', "Validator 'size'"),
+        ('protocol = ["nowhere:Talk"]', "protocol nowhere:Talk"),
+        ('strategy = ["next=nowhere:Next"]', "Strategy 'next'"),
+        ('[[access]]\nname = "own"\nclass = "nowhere:Own"', "Access policy 'own'"),
+        ('archive = "nowhere:Index"', "archive 'nowhere:Index'"),
+        ('store = "nowhere:Store"', "store 'nowhere:Store'"),
+    ],
+)
+def test_a_class_that_a_server_cannot_start_with_is_found(
+    data: Path, tmp_path: Path, setting: str, named: str
+) -> None:
+    config = tmp_path / "x.toml"
+    config.write_text(setting)
+    wrong = diagnose(data, "--quick", "--config", str(config))["settings-wrong"]
+    assert f"{named}: importing 'nowhere' failed" in wrong["message"]
+
+
 # Programs
 
 

@@ -158,7 +158,8 @@ async def test_a_policy_chosen_or_unknown_when_the_pass_begins_leaves_it_to_the_
         ("new=nowhere_at_all:Newest", "importing 'nowhere_at_all' failed"),
         ("new=samples:Older", "has no 'Older'"),
         ("new=samples:made", "is no class"),
-        ("new=samples:NeedsMore", "without arguments"),
+        ("new=samples:NeedsMore", "without arguments: TypeError: "),
+        ("new=samples:Leaves", "without arguments: SystemExit: 0."),
         ("new=samples:Nothing", "needs a method"),
     ],
 )

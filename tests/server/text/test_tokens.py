@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sys
 import threading
@@ -226,6 +227,8 @@ def test_a_users_own_tokenizer_loads_by_import_path(own: types.ModuleType, attri
         (lambda text: 0, "above 0"),
         (lambda text: 1.5, "whole number"),
         (lambda text: text / 2, "failed to count"),
+        (lambda text: sys.exit(), "it raised SystemExit"),
+        (lambda text: -1 if text else 0, "counted -1 tokens"),
         (None, "count"),
     ],
 )
@@ -235,6 +238,45 @@ def test_a_tokenizer_that_does_not_count_is_refused_with_the_reason(
     own.broken = types.SimpleNamespace(name="broken", count=count)  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match=lesson):
         load_tokenizer("own_tokens:broken")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (-5, "counted -5 tokens in 9 characters: 0 to 190 can be"),
+        (191, "counted 191 tokens in 9 characters"),
+        (10**4_000, "counted a number of more than 18 digits tokens"),
+        (2.5, "counted 2.5: a count is a whole number"),
+        (float("nan"), "counted nan: a count is a whole number"),
+        (True, "counted True: a count is a whole number"),
+        (None, "counted None: a count is a whole number"),
+        ("12", "counted '12': a count is a whole number"),
+        (ValueError("secret"), "it raised ValueError"),
+        (SystemExit(3), "it raised SystemExit"),
+        (asyncio.CancelledError(), "it raised CancelledError"),
+    ],
+)
+def test_a_text_that_a_users_own_tokenizer_does_not_count_is_counted_by_the_default_and_that_is_told_once(
+    own: types.ModuleType, caplog: pytest.LogCaptureFixture, count: object, words: str
+) -> None:
+    class Odd(_Words):
+        def count(self, text: str) -> int:
+            if "odd" not in text:
+                return super().count(text)
+            if isinstance(count, BaseException):
+                raise count
+            return count  # type: ignore[return-value]
+
+    own.Odd = Odd  # type: ignore[attr-defined]
+    tokenizer = load_tokenizer("own_tokens:Odd")
+    default = load_tokenizer("o200k_base").count
+    assert tokenizer.count("odd texts") == default("odd texts")
+    assert tokenizer.count("odd words") == default("odd words")
+    assert tokenizer.count("two more texts") == 3
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.startswith("tokenizer 'own_tokens:Odd' ")
+    assert words in told
+    assert "secret" not in told
 
 
 @pytest.mark.parametrize(

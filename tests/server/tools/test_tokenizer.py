@@ -68,6 +68,24 @@ async def test_every_count_of_a_board_is_by_its_own_tokenizer(tmp_path: Path, mo
         assert (figures["tokenizer"], figures["working_tokens"]) == (OWN, 3 + 1 + 4 * WORDS(LONG))
 
 
+async def test_a_post_that_the_tokenizer_does_not_count_is_made_and_counted_by_the_default(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(self: Words, text: str) -> int:
+        if "raises" in text:
+            raise ValueError(text)
+        return -5_000 if "owes" in text else len(text.split())
+
+    monkeypatch.setattr(Words, "count", count)
+    async with boards.open_boards(tmp_path, mode, tokenizer=OWN) as at:
+        alice = await at.join("alice")
+        texts = [f"this one {what} {LONG}" for what in ("raises", "owes", "counts")]
+        counts = [(await alice.post(text))["tokens"] for text in texts]
+        assert counts == [*map(boards.TOKENIZER.count, texts[:2]), len(texts[2].split())]
+        assert (await alice.do("board"))["working_tokens"] == sum(counts)
+        assert "raises" in await alice.say("read")
+
+
 async def test_boards_of_one_server_count_apart(tmp_path: Path, mode: str) -> None:
     async with boards.open_boards(tmp_path, mode, tokenizer=OWN) as at:
         alice = await at.join("alice")

@@ -14,7 +14,7 @@ from blackboard_mcp.storage.sqlite import examining
 
 from ..settings.server import Settings
 from ..usecases.growth import Growth
-from . import boards, clients, exposure, folder, network, postgres, programs
+from . import boards, classes, clients, exposure, folder, network, postgres, programs
 from .findings import Finding, Severity, note
 from .growth import look
 
@@ -31,7 +31,7 @@ async def examine(
     With `whole`, all of the boards are read, which takes longer the larger they are. `grown` is the measured
     growth of the folder, if any.
     """
-    found = list(programs.look())
+    found = [*programs.look(), *classes.look(settings)]
     found += exposure.look(settings, (clock or SystemClock()).now())
     if settings.on_postgres:
         found += [finding async for finding in postgres.look(settings)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -67,21 +68,43 @@ def _check(lacks: list[str], before: str, what: str) -> None:
         raise InvalidInput(f"{before}it lacks {', '.join(lacks[:_NAMED])}{more} of {what}.")
 
 
+def check_classes(store: str | None, archive: str | None) -> None:
+    """Checks that the classes of a store and an index can be imported and have `open`, without opening them.
+
+    Raises:
+        InvalidInput: one cannot, or has not.
+    """
+    for kind, path, form in (("store", store, _STORE), ("archive", archive, _ARCHIVE)):
+        if path is not None:
+            _opener(path, f"{kind} '{path}': ", form)
+
+
+def _opener(path: str, before: str, form: str) -> Callable[..., Any]:
+    """Returns `open` of the class at a path.
+
+    Raises:
+        InvalidInput: there is no such class, or it has no `open`.
+    """
+    opener: Any = getattr(load(path, before), "open", None)
+    if not callable(opener):
+        raise InvalidInput(f"{before}it has no method open; give the class a class method `{form}`.")
+    found: Callable[..., Any] = opener
+    return found
+
+
 async def _opened(path: str, before: str, form: str, *given: Any, **named: Any) -> Any:
     """Calls `open` of the class at a path, and returns what it opened.
 
     Raises:
         InvalidInput: there is no such class, it has no `open`, or `open` raised.
     """
-    opener = getattr(load(path, before), "open", None)
-    if not callable(opener):
-        raise InvalidInput(f"{before}it has no method open; give the class a class method `{form}`.")
+    opener = _opener(path, before, form)
     try:
         found = opener(*given, **named)
         return await found if inspect.isawaitable(found) else found
     except BlackboardError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidInput(
             f"{before}opening it failed: {type(error).__name__}: {error}. It is called as `{form}`."
         ) from error

@@ -47,8 +47,10 @@ def make(found: Any, before: str, **facts: Any) -> Any:
     """
     try:
         return found()
-    except Exception as error:
-        raise InvalidInput(f"{before}could not be made without arguments: {error}.", **facts) from error
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(
+            f"{before}could not be made without arguments: {type(error).__name__}: {error}.", **facts
+        ) from error
 
 
 def load_instance(kind: str, name: str, path: str, methods: tuple[str, ...]) -> Any:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import logging
 import re
+import reprlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,8 @@ from ..plugins.loading import load, make
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
+
+logger = logging.getLogger(__name__)
 
 _ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -50,6 +55,10 @@ PIECE = 8_192
 one. For prose the sum over the pieces is then exact; otherwise it is at most one token too high for each
 piece.
 """
+
+MOST_PER_CHARACTER = 10
+MOST_BESIDES = 100
+"""A user's own tokenizer counts at most so many tokens for each character of a text, and so many besides."""
 
 _SMALL = 256
 _FIRST = 8
@@ -214,6 +223,51 @@ class _Named:
     count: Count
 
 
+class CheckedTokenizer:
+    """A user's own tokenizer, whose counts are checked.
+
+    A text for which it raises, or gives what is no count, is counted by the default vocabulary; the log says so once.
+    """
+
+    def __init__(self, path: str, name: str, count: Callable[[str], object]) -> None:
+        """Takes the import path, for the log, and the name and the method of the tokenizer."""
+        self._path = path
+        self.name = name
+        self._count = count
+        self._told = False
+
+    def count(self, text: str) -> int:
+        """Returns the number of tokens in `text`."""
+        tokens, fault, error = _attempt(self._count, text)
+        if fault is None:
+            return tokens
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "tokenizer '%s' %s. %s counts such texts. Mend the class, and start the server anew; said once",
+                self._path,
+                fault,
+                DEFAULT_TOKENIZER,
+                exc_info=error,
+            )
+        return load_tokenizer(DEFAULT_TOKENIZER).count(text)
+
+
+def _attempt(count: Callable[[str], object], text: str) -> tuple[int, str | None, BaseException | None]:
+    """Returns the count of a text, and what is wrong with it, with the error if one was raised."""
+    try:
+        tokens = count(text)
+    except (Exception, SystemExit, CancelledError) as error:
+        return 0, f"failed to count a text: it raised {type(error).__name__}", error
+    if not isinstance(tokens, int) or isinstance(tokens, bool):
+        return 0, f"counted {reprlib.repr(tokens)}: a count is a whole number", None
+    most = MOST_PER_CHARACTER * len(text) + MOST_BESIDES
+    if not 0 <= tokens <= most:
+        shown = tokens if abs(tokens) < 10**18 else "a number of more than 18 digits"
+        return 0, f"counted {shown} tokens in {len(text)} characters: 0 to {most} can be", None
+    return int(tokens), None, None
+
+
 class Tokenizers:
     """The tokenizers of a server, and the one that each board counts by, as far as this process has seen the
     board.
@@ -306,8 +360,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     reason = unfit(found)
     if reason is not None:
         raise InvalidInput(f"Tokenizer '{name}' {reason}.", value=name)
-    made: Tokenizer = found
-    return made
+    return CheckedTokenizer(name, found.name, found.count)
 
 
 def unfit(candidate: object) -> str | None:
@@ -318,13 +371,11 @@ def unfit(candidate: object) -> str | None:
     if not callable(count):
         return "needs a method count(text)"
     sample = "Seattle: 737,015 — 数 🙂\n" * 3
-    try:
-        empty, some, again = count(""), count(sample), count(sample)
-    except Exception as error:
-        return f"failed to count a text: {error!r}"
-    for value in (empty, some):
-        if not isinstance(value, int) or isinstance(value, bool):
-            return f"counted {value!r}: a count is a whole number"
+    tried = [_attempt(count, text) for text in ("", sample, sample)]
+    for _, fault, error in tried:
+        if fault is not None:
+            return fault if error is None else f"{fault}: {error}"
+    empty, some, again = (tokens for tokens, _, _ in tried)
     if empty != 0:
         return f"counted {empty} tokens in the empty text instead of 0"
     if some <= 0 or some != again:
