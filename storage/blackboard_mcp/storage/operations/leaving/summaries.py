@@ -157,9 +157,11 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
     yield from trust.summarised(ledger.no, number, sources)
     cited = [(EdgeKind.DERIVED_FROM, source) for source in sorted(sources)]
     yield from guard_index.connect(ledger.no, number, cited)
-    for source in sorted(rows):
-        data = {"pass": ledger.first_seq, "step": PassStep.THREADS.number, "why": f"summarised in {row.id}"}
-        yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
+    data = {"pass": ledger.first_seq, "step": PassStep.THREADS.number, "why": f"summarised in {row.id}"}
+    leaving = [rows[source] for source in sorted(rows)]
+    told_of = ((EventType.ITEM_ARCHIVED, item, data, ()) for item in leaving)
+    seqs = yield from ledger.emit_all(told_of, agent=SYSTEM)
+    yield from ledger.archive_all(list(zip(leaving, seqs, strict=True)))
     yield from retraction.cite(ledger, row, cited, sources, aware=True)
     before = ledger.board.working_tokens - ledger.board.private_tokens
     yield from ledger.emit(

@@ -200,12 +200,15 @@ class Ledger:
         return seq
 
     def emit_all(
-        self, events: Iterable[tuple[EventType, ItemRow, dict[str, Any], Iterable[str]]]
+        self,
+        events: Iterable[tuple[EventType, ItemRow, dict[str, Any], Iterable[str]]],
+        *,
+        agent: str | None = None,
     ) -> Steps[list[int]]:
         """Writes events like `emit`, each with its item, data and concerns, all at once; returns their sequences."""
         rows, concerned = Many(), Many()
         for event, item, data, concerns in events:
-            values, named = yield from self._next(event, item, None, data, concerns)
+            values, named = yield from self._next(event, item, agent, data, concerns)
             rows.append(values)
             concerned += [(self.no, name, values[1], item.number) for name in named]
         for name, many in (("event_add", rows), ("concern_add", concerned)):
@@ -294,17 +297,9 @@ class Ledger:
         yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
         self._count(item, 1)
 
-    def archive(
-        self,
-        item: ItemRow,
-        event: EventType,
-        *,
-        agent: str | None = None,
-        data: dict[str, Any],
-        concerns: Iterable[str] = (),
-    ) -> Steps[None]:
+    def archive(self, item: ItemRow, event: EventType, *, data: dict[str, Any]) -> Steps[None]:
         """Moves an item out of working memory: writes the event, its zone and the row for the archive's index."""
-        seq = yield from self.emit(event, item, agent=agent, data=data, concerns=concerns)
+        seq = yield from self.emit(event, item, data=data)
         yield from self.archive_all([(item, seq)])
 
     def archive_all(self, leaving: Sequence[tuple[ItemRow, int]]) -> Steps[None]:
