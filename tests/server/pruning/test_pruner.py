@@ -10,6 +10,9 @@ from typing import Any, cast
 
 import pytest
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
+from blackboard_mcp.protocols.errors import StoreBusy
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Candidate, PassOutcome
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server.pruning import pruner as pruner_module
@@ -19,6 +22,7 @@ from blackboard_mcp.server.text.tokens import Tokenizers
 from blackboard_mcp.storage.operations.leaving import pruning
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import draft
+from boards import HandClock
 from patience import PATIENCE
 
 NOTHING = PassOutcome((), 0, 0, 0, 0, (), 1)
@@ -119,6 +123,53 @@ async def test_a_pass_that_was_overtaken_and_then_finds_the_lease_taken_is_tried
     async with asyncio.timeout(PATIENCE):
         await pruner.settle()
     assert store.tokens == 600, "nobody makes the room that is still wanted"
+
+
+class Odd:
+    """Fails in every piece of housekeeping, each time in another way, but for the third time that it is asked."""
+
+    def __init__(self, store: SqlBoardStore) -> None:
+        self._store = store
+        self._asked = 0
+        self.expired = asyncio.Event()
+
+    async def expire(self) -> list[str]:
+        self._asked += 1
+        if self._asked < 3:
+            raise (KeyError("the driver's own"), StoreBusy("busy"))[self._asked - 1]
+        changed = await self._store.expire()
+        self.expired.set()
+        return changed
+
+    async def sweep_once(self) -> None:
+        raise TypeError("the driver's own")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_housekeeping_goes_on_after_any_error_of_a_store_and_the_log_has_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pruner_module, "_SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(pruner_module, "_GRACE", 0.0)
+    clock = HandClock()
+    store = await SqlBoardStore.open(None, clock=clock)
+    soon_over = draft("soon over", ttl=5.0)
+    posted = await store.post("main", "ann", [soon_over], config=BoardConfig())
+    clock.advance(10)
+    odd = Odd(store)
+    pruner = Pruner(cast(BoardStore, odd), Tokenizers(), "me")
+    keeping = asyncio.create_task(pruner.run())
+    await asyncio.wait_for(odd.expired.wait(), PATIENCE)
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    await pruner.close()
+    archived = await store.query("main", "ann", ItemQuery(zone=Zone.ARCHIVE))
+    assert [item.id for item in archived.items] == [posted.items[0].id]
+    await store.close()
+    assert caplog.text.count("housekeeping did not run") == 2
+    assert "old idempotency keys wait" in caplog.text
 
 
 class Counted:

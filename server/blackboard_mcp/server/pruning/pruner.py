@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from blackboard_mcp.protocols.answers import (
@@ -100,6 +100,16 @@ class _Deciding:
         """Returns the plan that goes down to `level` tokens."""
         space = self.seen(space)
         return decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
+
+
+async def _attempt(work: Callable[[], Awaitable[object]], otherwise: str) -> None:
+    """Does a piece of housekeeping; where it fails, the log says so in the words `otherwise`."""
+    try:
+        await work()
+    except BlackboardError as error:
+        logger.warning("%s: %s", otherwise, error)
+    except Exception:  # a store of the operator's may raise anything, and the rest goes on
+        logger.exception("%s", otherwise)
 
 
 def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
@@ -194,6 +204,8 @@ class Pruner:
         self._due = math.inf
         """The time on the loop's clock at which the next known item expires."""
         self._soon = asyncio.Event()
+        self._looked = -math.inf
+        """The time on the loop's clock at which all boards were last looked at."""
 
     def kick(self, board: str) -> None:
         """Starts a pass on the board in the background; where one is running, another follows it."""
@@ -217,6 +229,21 @@ class Pruner:
     def _nap(self) -> float:
         """Returns the seconds until the next check for expired items."""
         return min(_SWEEP_SECONDS, max(_GRACE, self._due + _GRACE - asyncio.get_running_loop().time()))
+
+    async def _sweep(self) -> None:
+        """Archives and ends what is over, and starts passes: on the boards that changed, now and then on all."""
+        await self._expire()
+        for changed in await self._store.sweep_debates():
+            self.kick(changed)
+        for changed in await self._store.sweep_requests():
+            self.kick(changed)
+        for changed in await self._store.sweep_tasks():
+            self.kick(changed)
+        if (now := asyncio.get_running_loop().time()) >= self._looked + _LOOK_SECONDS:
+            self._looked = now
+            for board in await self._store.boards():
+                if board.pass_due:
+                    self.kick(board.id)
 
     async def _expire(self) -> None:
         """Archives expired items and looks up when the next one expires."""
@@ -431,40 +458,13 @@ class Pruner:
         """Runs housekeeping until cancelled: archives expired items, and starts due passes that other
         processes left.
         """
-        looked = -_LOOK_SECONDS
         while True:
-            try:
-                await self._expire()
-                for changed in await self._store.sweep_debates():
-                    self.kick(changed)
-                for changed in await self._store.sweep_requests():
-                    self.kick(changed)
-                for changed in await self._store.sweep_tasks():
-                    self.kick(changed)
-                if (now := asyncio.get_running_loop().time()) >= looked + _LOOK_SECONDS:
-                    looked = now
-                    for board in await self._store.boards():
-                        if board.pass_due:
-                            self.kick(board.id)
-            except BlackboardError as error:
-                logger.warning("housekeeping did not run: %s", error)
-            try:
-                await self.writer.meet_due()
-            except BlackboardError as error:
-                logger.warning("summaries that are due wait: %s", error)
-            try:
-                await self._store.sweep_once()
-            except BlackboardError as error:
-                logger.warning("old idempotency keys wait: %s", error)
-            try:
-                await self._store.spread_retractions()
-            except BlackboardError as error:
-                logger.warning("retraction notices wait: %s", error)
-            try:
-                await self._store.expire_subscriptions()
-                await self._store.sweep_groups()
-            except BlackboardError as error:
-                logger.warning("unused subscriptions and groups wait: %s", error)
+            await _attempt(self._sweep, "housekeeping did not run")
+            await _attempt(self.writer.meet_due, "summaries that are due wait")
+            await _attempt(self._store.sweep_once, "old idempotency keys wait")
+            await _attempt(self._store.spread_retractions, "retraction notices wait")
+            await _attempt(self._store.expire_subscriptions, "unused subscriptions wait")
+            await _attempt(self._store.sweep_groups, "unused groups wait")
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._nap()):
