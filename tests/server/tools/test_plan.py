@@ -195,8 +195,9 @@ async def test_who_planned_a_task_hears_that_its_holder_is_gone(board: Any) -> N
     await ann.say("wait", seconds=0)
     board.clock.advance(61)
     await cleo.do("claim")
-    text = await ann.say("wait", seconds=0)
-    assert "T-1: no call of ben came in time, it is free; ben may still end it: claim(id=" in text
+    lapsed = "T-1: no call of ben came in time, others may take it; until one does, ben may still end it: claim(id="
+    assert lapsed in await ann.say("wait", seconds=0)
+    assert lapsed in await ben.say("wait", seconds=0), "which is true though cleo took it"
 
 
 async def test_tasks_that_a_view_lists_count_as_shown(board: Any) -> None:
@@ -391,6 +392,27 @@ async def test_an_answer_without_a_task_is_short(board: Any, mode: str) -> None:
 
 
 @both
+async def test_a_claim_that_gets_nothing_says_what_else_can_be_done(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "write", "verify": True, "retries": 0}])
+    await ben.do("claim")
+    await ben.do("claim", op="done", text="Written.")
+    assert (await ann.say("claim", seconds=0)).splitlines()[0] == (
+        "nothing ready for you, 1 open; first T-1 REVIEW, done by ben in E-1 · p3: write. "
+        'confirm it: claim(id="T-1", op="verify", ok=true or false, text="…")'
+    )
+    assert (await ben.say("claim", seconds=0)).splitlines()[0] == (
+        "nothing ready for you, 1 open; first T-1 REVIEW, done by ben in E-1 · p3: write. "
+        "claim() waits; stopping is fine"
+    )
+    await ann.do("claim", id="T-1", op="verify", ok=False, text="It lacks the dates.")
+    assert (await ann.say("claim", seconds=0)).splitlines()[0] == (
+        "nothing ready for you, 1 open; first T-1 FAULTED (It lacks the dates.) · p3: write. "
+        'plan(why="T-1") says what can be done'
+    )
+
+
+@both
 async def test_one_holder_and_the_other_is_told(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ann.do("plan", items=[{"title": "one"}])
@@ -404,7 +426,7 @@ async def test_one_holder_and_the_other_is_told(board: Any, mode: str) -> None:
     taken = await ben.do("claim")
     assert taken["lease"] > held["lease"]
     text = await ann.say("wait", seconds=0)
-    assert "T-1: no call of ann came in time, it is free" in text
+    assert "T-1: no call of ann came in time, others may take it; until one does, ann" in text
     failure = await ann.fail("claim", id="T-1", op="done", lease=held["lease"], text="late")
     assert (failure["error"], failure["holder"]) == ("conflict", "ben")
 

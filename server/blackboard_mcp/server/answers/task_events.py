@@ -56,15 +56,19 @@ def task_words(event: Event) -> str | None:
             return f"{task} given back{note}"
         case EventType.CLAIM_LAPSED:
             holder = word(str(said.get("holder", "")))
-            again = f'; {holder} may still end it: claim(id="{task}", {_call(said)}, op="done", text="…")'
-            return f"{task}: no call of {holder} came in time, it is free{again if said.get('task') else ''}"
+            call = f'claim(id="{task}", {_call(said)}, op="done", text="…")'
+            until = f"; until one does, {holder} may still end it: {call}" if said.get("task") else ""
+            return f"{task}: no call of {holder} came in time, others may take it{until}"
         case EventType.CLAIM_DONE:
             result = f" in {one_line(str(said['result']))}" if said.get("result") else ""
             confirm = f'; another agent confirms: claim(id="{task}", op="verify", ok=true or false, text="…")'
             freed = f"; ready now: {_listed(said, 'freed')}" if said.get("freed") else ""
             return f"{task} done{result}{why}{title}{confirm if said.get('review') else freed}"
         case EventType.CLAIM_FAILED:
-            left = f"{said.get('left')} attempts left" if said.get("left") else "FAULTED, no attempts left"
+            count = said.get("left")
+            left = (
+                f"{count} more attempt{'' if count == 1 else 's'}" if count else "FAULTED, no attempts left"
+            )
             return f"{task} failed{note}; {left}"
         case EventType.CLAIM_VERIFIED:
             freed = f"; ready now: {_listed(said, 'freed')}" if said.get("freed") else ""

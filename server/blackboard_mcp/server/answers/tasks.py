@@ -221,11 +221,15 @@ def _nothing(claimed: Claimed, now: datetime) -> str:
         held = ", ".join(f"{task.id} (lease {task.lease})" for task in claimed.mine[:_FEW])
         call = f'claim(id="{first.id}", lease={first.lease}, op="done" or "release", text="…")'
         return f"nothing else is ready for you, {claimed.total} open; you hold {held}: end it first, {call}"
-    line = ""
-    if claimed.waits:
-        next_ = claimed.waits[0]
-        line = clip(task_line(next_, now, claimed.kept.get(next_.number)), _TITLE)
-    return f"nothing ready for you, {claimed.total} open; first {line}. claim() waits; stopping is fine"
+    shown = (claimed.review or claimed.waits)[:1]
+    line = "".join(task_line(task, now, claimed.kept.get(task.number)) for task in shown)
+    if claimed.review:
+        then = f'confirm it: claim(id="{claimed.review[0].id}", op="verify", ok=true or false, text="…")'
+    elif shown and shown[0].state is TaskState.FAULTED:
+        then = f'plan(why="{shown[0].id}") says what can be done'
+    else:
+        then = "claim() waits; stopping is fine"
+    return f"nothing ready for you, {claimed.total} open; first {line}. {then}"
 
 
 def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:

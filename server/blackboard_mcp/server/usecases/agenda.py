@@ -61,7 +61,7 @@ class Claimed:
     """What a claim took, or nothing; with the board's rules, and what the agent should know where it got nothing.
 
     `waits` are tasks that are not over, at most a few, and `total` counts all of them. `mine` are those that the agent
-    holds, and `kept` is as in `Agenda`.
+    holds; `review` and `kept` are as in `Agenda`.
     """
 
     taken: Taken | None
@@ -71,6 +71,7 @@ class Claimed:
     waits: tuple[Task, ...] = ()
     total: int = 0
     mine: tuple[Task, ...] = ()
+    review: tuple[Task, ...] = ()
     kept: Mapping[int, Reservation] = field(default_factory=dict)
 
 
@@ -299,7 +300,17 @@ class Tasks:
             raise
         if agenda is None:
             return Claimed(taken, rules, seq, attention)
-        return Claimed(taken, rules, seq, attention, agenda.tasks, agenda.total, agenda.mine, agenda.kept)
+        return Claimed(
+            taken,
+            rules,
+            seq,
+            attention,
+            agenda.tasks,
+            agenda.total,
+            agenda.mine,
+            agenda.review,
+            agenda.kept,
+        )
 
     def _wanted(self, board: str, agent: str) -> NoticeFor:
         return NoticeFor(self._board.looks.of(board, agent), rules=True)

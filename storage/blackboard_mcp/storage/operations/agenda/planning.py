@@ -47,7 +47,7 @@ from ..stages import defining
 from ..stages.judging import check_condition, named
 from ..stages.rows import find_stages, mention
 from ..stages.rows import values as stage_values
-from . import budgets, lapses, reservations, rows, sub_boards
+from . import budgets, lapses, reservations, rows, sub_boards, workload
 from .dead_ends import dead_ends
 from .rows import TaskRow
 
@@ -532,12 +532,13 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
     ended = [] if total else (yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS))
     over = {TaskState(state): count for state, count in ended if count}
     reserved = yield from reservations.listed(row.no, now)
+    review = yield from workload.confirmable(agent, (found[n] for n in listed[TaskState.REVIEW]))
     return Agenda(
         tasks=tuple(shown[:limit]),
         total=total,
         seq=row.seq,
         mine=tuple(by_number[n] for n in mine if by_number[n].state in HELD),
-        review=tuple(by_number[n] for n in listed[TaskState.REVIEW] if by_number[n].holder != agent),
+        review=tuple(by_number[n] for n in review),
         over=over,
         reservations=reserved,
         budget=(yield from _budget(row.no)),

@@ -27,7 +27,7 @@ def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
     done = [n for (n,) in (yield sql("tasks_in"), (no, str(TaskState.REVIEW), _REVIEWED))]
     found = yield from rows.find_tasks(no, {*held, *ready, *done})
     ready = [row.number for row in (yield from taking.in_turn(no, agent, [found[n] for n in ready]))]
-    review = yield from _confirmable(agent, (found[n] for n in done))
+    review = yield from confirmable(agent, (found[n] for n in done))
     listed = [*held, *ready, *review[:MAX_WORK]]
     # An instant before every lease: only the sweep ends them here.
     made = yield from rows.values(board, [found[n] for n in listed], 0)
@@ -46,7 +46,7 @@ def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
     )
 
 
-def _confirmable(agent: str, done: Iterable[TaskRow]) -> Steps[list[int]]:
+def confirmable(agent: str, done: Iterable[TaskRow]) -> Steps[list[int]]:
     """Returns those of the tasks in review that the agent may confirm."""
     others = [row for row in done if row.holder != agent]
     owners: dict[str, str] = {}

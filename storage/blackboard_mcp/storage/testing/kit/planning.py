@@ -578,6 +578,8 @@ class SettlingTests:
         await settle(at, "bob", "done", one, "all green")
         assert await work(at, "bella") == ([], [], [])
         assert await work(at, "carol") == ([], [], [one])
+        assert (await at.store.agenda(at.board, "bella")).review == ()
+        assert [t.number for t in (await at.store.agenda(at.board, "carol")).review] == [one]
         with pytest.raises(Refused, match="another owner"):
             await settle(at, "bella", "verify", one, "fine")
         await settle(at, "carol", "verify", one, "fine")
