@@ -279,6 +279,40 @@ async def test_a_sealed_round_opens_as_one_and_names_what_only_one_had(board: An
     assert "L-3 ben: The disk is full. The fan is loud." in lines
 
 
+async def test_a_decision_in_a_sealed_run_is_not_called_a_contribution(board: Any) -> None:
+    ann, ben, _ = await board.join("ann", "ben", "cara")
+    await start(ann, agents=["ann", "ben"], coordinator="ann", sealed=True, max_rounds=3)
+    decision = {"terminate": False, "next_agent": "ben", "instruction": "Look."}
+    said = await ann.say("turn", decision=decision, seconds=0)
+    assert said.splitlines()[0] == "run-1 round 1 of 3: ben's turn, 5m left. turn() waits for yours"
+    await ben.do("turn", text="The disk is full.", seconds=0)
+    said = await ann.say("turn", decision={"terminate": True}, seconds=0)
+    assert said.startswith("run-1 settled (ann ended the rounds): you answer, lease ")
+
+
+async def test_a_second_run_on_the_same_problem_has_no_answer_of_the_first(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    for number in (1, 2):
+        begun = await start(ann, max_rounds=1)
+        assert (begun["run"], begun["problem"]) == (f"run-{number}", "B-1")
+        assert (await ann.do("finalize"))["source"] == "empty"
+        await ann.do("turn", text=f"contribution {number}", seconds=0)
+        would = await ben.do("finalize")
+        assert (would["source"], would["text"]) == ("contribution", f"contribution {number}")
+        await ben.post(f"answer {number}", "ANSWER", edges={"replies_to": ["B-1"]})
+        assert (await ben.do("finalize"))["source"] == "answer"
+        await ann.do("finalize", text=f"final {number}")
+
+
+async def test_a_long_answer_ends_with_the_call_that_reads_it_whole(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await start(ann)
+    await ann.do("finalize", text="It is the cache. " * 200)
+    said = await ben.say("turn")
+    assert '… read(ids=["A-2"]) has the rest\n' in said
+    assert len((await ben.do("read", ids=["A-2"]))["items"][0]["text"]) > 3_000
+
+
 @pytest.mark.parametrize("strategy", [None, "round-robin", "volunteer", "interest"])
 async def test_a_sealed_run_needs_rounds_of_several_agents(board: Any, strategy: str | None) -> None:
     ann, _ = await board.join("ann", "ben")

@@ -61,11 +61,16 @@ def _done(standing: Standing) -> list[str]:
             lines.append(f"not understood: {flat(done.problem)}. No round was used; tries left: {left_over}")
     elif done.items:
         lines.append(f"posted {', '.join(item.id for item in done.items[:_LISTED])}")
-    elif done.verdict == "accepted" and done.run.sealed:
+    elif any(turn.agent == standing.agent and _is_kept(turn) for turn in done.run.turns):
         lines.append("kept; it is posted when all have contributed")
     if standing.turn is None:
         lines += _had_by_one(done.alone)
     return lines
+
+
+def _is_kept(turn: RunTurn) -> bool:
+    """Tells whether a turn brought a contribution that is sealed."""
+    return turn.kind == "contribute" and turn.state == "ended" and not turn.item
 
 
 def _had_by_one(alone: Sequence[tuple[str, str]]) -> Iterable[str]:
@@ -112,7 +117,9 @@ def _yours(standing: Standing, run: Run, turn: RunTurn, now: datetime) -> list[s
             lines = [f"{run.id}: decide who has round {run.round + 1} of {run.max_rounds}, {lease}"]
         case "answer":
             lines = [f"{run.id} settled ({clip(run.reason, _SAID)}): you answer, {lease}"]
-    lines += [f"{run.problem} {clip(problem, _PROBLEM)}" if problem else f'problem: read(id="{run.problem}")']
+    lines += [
+        f"{run.problem} {clip(problem, _PROBLEM)}" if problem else f'problem: read(ids=["{run.problem}"])'
+    ]
     if turn.instruction:
         lines.append("do:")
         lines += quoted(turn.instruction)
@@ -198,7 +205,7 @@ def _final(final: Finalized | None) -> list[str]:
 
 def clip_long(text: str, where: str) -> str:
     """Returns the text, or its beginning with the call that reads the rest."""
-    return text if len(text) <= _ANSWER else f'{text[:_ANSWER]}… read(id="{one_line(where)}") has the rest'
+    return text if len(text) <= _ANSWER else f'{text[:_ANSWER]}… read(ids=["{one_line(where)}"]) has the rest'
 
 
 def _listed(label: str, ids: Sequence[str]) -> Iterable[str]:

@@ -178,8 +178,8 @@ def preview(now: int, board: str, agent: str, run: int = 0) -> Steps[Finalized]:
 
 
 def _begun(no: int, row: RunRow) -> Steps[int]:
-    """Returns the sequence at which a run's problem was posted."""
-    return int((yield sql("posted_at"), (no, row.problem))[0][0])
+    """Returns the sequence at which a run started. An earlier run may have had the same problem, and an answer."""
+    return int((yield sql("run_begun"), (no, row.problem, row.id))[0][0])
 
 
 def _against(no: int, row: RunRow, cites: Sequence[int]) -> Steps[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -133,6 +133,9 @@ FROM edge e INDEXED BY edge_target JOIN item i ON i.board = e.board AND i.number
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind IN ('critiques', 'refutes')
   AND i.status IN ('ACTIVE', 'DEBATED') AND PUBLIC(i.owner) ORDER BY e.source;
 
--- name: posted_at
--- The sequence at which an item was posted.
-SELECT seq FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND item IS NOT NULL ORDER BY seq LIMIT 1;
+-- name: run_begun
+-- The sequence at which a run started, which is after its problem was posted.
+SELECT seq FROM event WHERE board = ?1 AND event = 'run.started' AND json_extract(data, '$.run') = ?3
+  AND seq > (SELECT seq FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND item IS NOT NULL
+             ORDER BY seq LIMIT 1)
+ORDER BY seq LIMIT 1;
