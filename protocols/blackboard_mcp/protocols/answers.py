@@ -208,10 +208,14 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Debated:
-    """The state of the debate about an item after a call; `None` if there never was one."""
+    """The state of the debate about an item after a call; `None` if there never was one.
+
+    `outcome` is what its end made of the item: stands, falls, amended, open; empty before it ended.
+    """
 
     id: str
     state: str | None
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)

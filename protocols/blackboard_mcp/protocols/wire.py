@@ -308,6 +308,9 @@ class WireDebated(Wire):
 
     id: str
     state: str | None = Field(description="OPEN, CONSENSUS, …; null where there never was a debate")
+    outcome: str = Field(
+        default="", description="what its end made of the item: stands, falls, amended, open"
+    )
 
 
 class TransactionAnswer(Wire):

@@ -579,6 +579,17 @@ async def test_status_says_when_those_who_are_awaited_were_last_seen(board: Any)
     assert "last seen: bob 4m, cleo never; after 15m away nobody waits for them" in text
 
 
+async def test_a_critique_withdrawn_by_its_status_names_the_debate_on_what_it_criticises(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("the pump leaks")
+    for agent, why in ((bob, "it is dry"), (carol, "it was sold")):
+        await agent.post(why, "CRITIQUE", edges={"critiques": ["F-1"]})
+    goes_on = await bob.say("post", id="C-2", status="WITHDRAWN")
+    assert goes_on.splitlines()[0] == "C-2 WITHDRAWN; the debate on F-1 goes on"
+    over = await carol.say("post", id="C-3", status="WITHDRAWN")
+    assert over.splitlines()[0] == "C-3 WITHDRAWN; the debate on F-1 is over"
+
+
 async def test_a_withdrawal_says_what_was_withdrawn_and_what_became_of_the_debate(board: Any) -> None:
     alice, bob, carol = await board.join("alice", "bob", "carol")
     await alice.post("the pump leaks")

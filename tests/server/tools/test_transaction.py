@@ -29,11 +29,27 @@ async def test_what_was_read_stands_and_everything_is_written_at_once(board: Any
     )
     assert [item["version"] for item in done["items"]] == [2, 2, 1, 1]
     assert done["items"][2]["edges"] == {"derived_from": ["F-1", "F-2"]}
-    assert done["debates"] == [{"id": "C-5", "state": "WITHDRAWN"}, {"id": "L-4", "state": None}]
+    assert done["debates"] == [
+        {"id": "C-5", "state": "WITHDRAWN", "outcome": ""},
+        {"id": "L-4", "state": None, "outcome": ""},
+    ]
     assert done["seq"] == await board.seq()
     said = await ada.say("transaction", reads={"account:ada": 2}, writes=[{"key": "k", "text": "v"}])
     assert said.startswith("F-6 key k\nseq ")
     assert (await ada.say("transaction", reads={"k": 1})).startswith("nothing moved")
+
+
+async def test_the_answer_says_what_became_of_each_debated_item(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    for text in ("the pump leaks", "the valve sticks", "the pipe is cold"):
+        claim = await ada.post(text, "HYPOTHESIS")
+        await ben.post(f"no: {text}?", "CRITIQUE", edges={"critiques": [claim["id"]]})
+    calls = [{"op": "concede", "id": "H-1"}, {"op": "watch", "id": "H-3"}]
+    said = (await ada.say("transaction", debates=calls, idempotency_key="once")).splitlines()
+    assert said[:-1] == ["H-1 falls: debate CONSENSUS", "H-3: debate OPEN"]
+    assert (await ada.say("transaction", debates=calls, idempotency_key="once")).splitlines()[:2] == said[:2]
+    told = await ben.do("transaction", debates=[{"op": "withdraw", "id": "H-3"}])
+    assert told["debates"] == [{"id": "H-3", "state": "WITHDRAWN", "outcome": "stands"}]
 
 
 async def test_a_conflict_names_all_that_moved_and_says_how_to_go_on(board: Any) -> None:

@@ -134,6 +134,16 @@ def _members(members: Mapping[str, Role]) -> str:
     return ", ".join(listed[:_MEMBERS]) + more
 
 
+def _withdrawn(item: Item) -> str:
+    """Returns what became of the debate as a debated item was withdrawn: the one on it, or on what it criticises."""
+    is_over = item.debate != DebateState.OPEN
+    against = [id_ for kind, id_ in item.cited_by if kind == "critiques"]
+    about = [id_ for kind, id_ in item.cites if kind == "critiques"]
+    if len(about) == 1 and not against:
+        return f"; the debate on {about[0]} {'is over' if is_over else 'goes on'}"
+    return f"; the debate on it is over ({', '.join(against[:_NAMED]) or 'no critiques'})" if is_over else ""
+
+
 def _setting(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
@@ -211,11 +221,8 @@ class Rendering:
                 words.append("(posted before with this idempotency_key)")
             elif item.status != "ACTIVE" and not item.deleted:
                 words.append(str(item.status))
-                if item.status is Status.WITHDRAWN and item.debate not in (None, DebateState.OPEN):
-                    against = [id_ for kind, id_ in item.cited_by if kind == "critiques"]
-                    words[-1] += (
-                        f"; the debate on it is over ({', '.join(against[:_NAMED]) or 'no critiques'})"
-                    )
+                if item.status is Status.WITHDRAWN and item.debate is not None:
+                    words[-1] += _withdrawn(item)
             if item.key is not None:
                 words.append(f"key {item.key}")
             if place in added:
@@ -226,7 +233,7 @@ class Rendering:
                 if place in joined and id_[0] == LETTERS[ItemType.CRITIQUE]
                 else f"→ debate on {id_} open: its author answers, then you judge the answer"
                 for kind, id_ in item.cites
-                if kind == "critiques" and item.debate == "OPEN"
+                if kind == "critiques" and item.debate == "OPEN" and item.status is not Status.WITHDRAWN
             ]
             if item.agreement is not None and item.status is not Status.WITHDRAWN:
                 words.append(f"→ {agreement_line(item.agreement)}")
@@ -256,7 +263,9 @@ class Rendering:
         if ack:
             lines.append(f"acknowledged {', '.join(ack)}")
         lines += [
-            f"debate on {debated.id} {debated.state}" if debated.state else f"no debate on {debated.id}"
+            f"{debated.id}{f' {debated.outcome}' if debated.outcome else ''}: debate {debated.state}"
+            if debated.state
+            else f"no debate on {debated.id}"
             for debated in done.debates
         ]
         if not lines:

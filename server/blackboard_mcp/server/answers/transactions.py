@@ -14,7 +14,7 @@ def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> wire.Tr
     """Returns the structured answer to a transaction; `ack` are the ids that it acknowledged."""
     return wire.TransactionAnswer(
         items=[wire.wire_item(item) for item in done.items],
-        debates=[wire.WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
+        debates=[wire.WireDebated(id=one.id, state=one.state, outcome=one.outcome) for one in done.debates],
         seq=done.seq,
         repeated=done.repeated,
         acknowledged=list(ack or ()),

@@ -117,7 +117,7 @@ def transact(
     if once is not None:
         answer = [
             [[item.number, item.version] for item in items],
-            [[debate.id, debate.state] for debate in debated],
+            [[debate.id, debate.state, debate.outcome] for debate in debated],
             ledger.board.seq,
             written.endorsed,
             list(written.same.items()),
@@ -164,7 +164,8 @@ def _standing(ledger: Ledger, placed: list[int], about: list[int]) -> Steps[tupl
     rows = yield from load_any(ledger.no, {*placed, *about})
     items = yield from values(ledger.board, rows.values(), ledger.agent)
     by_number = {item.number: item for item in items}
-    return [by_number[n] for n in placed], [Debated(by_number[n].id, by_number[n].debate) for n in about]
+    found = [by_number[n] for n in about]
+    return [by_number[n] for n in placed], [Debated(one.id, one.debate, one.outcome) for one in found]
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
@@ -173,7 +174,7 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
     items = yield from posting.as_written(ledger, written)
     return Committed(
         items=tuple(items),
-        debates=tuple(Debated(id_, state) for id_, state in debated),
+        debates=tuple(Debated(*one) for one in debated),  # files of older versions have no outcomes
         seq=seq,
         board=ledger.board.value(),
         attention=(yield from attention_after(ledger, look)),
