@@ -79,7 +79,8 @@ def test_anything_else_is_refused_and_shown_short(text: str) -> None:
 @pytest.mark.parametrize("text", ["T-3", " t-3", "T-3@2"])
 def test_the_id_of_a_task_is_no_items_and_leads_to_the_task(text: str) -> None:
     with pytest.raises(
-        InvalidInput, match=r'is a task, and no item has the letter T: plan\(why="T-3"\) shows it'
+        InvalidInput,
+        match=r'is a task, and no item has the letter T. Nothing was changed; plan\(why="T-3"\) shows it',
     ):
         parse_ref(text)
     assert "T" not in LETTERS.values()

@@ -200,13 +200,14 @@ def parse_ref(text: str) -> Ref:
     if match is None:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise InvalidInput(
-            f"'{shown}' is not an item id. Ids look like H-17 (or 17, or H-17@2 for a version).",
+            f"'{shown}' is not an item id. Nothing was changed; ids look like H-17 (or 17, or H-17@2 for a version).",
             value=shown,
         )
     version, letter = match["version"], match["letter"]
     if names_task(text):
         raise InvalidInput(
-            f'{text.strip()} is a task, and no item has the letter T: plan(why="T-{match["number"]}") shows it.',
+            f"{text.strip()} is a task, and no item has the letter T. Nothing was changed; "
+            f'plan(why="T-{match["number"]}") shows it.',
             value=text.strip(),
         )
     return Ref(

@@ -140,7 +140,7 @@ def test_people_bring_back_what_was_archived(people: tuple[dict[str, str], dict[
     assert said(ann, "unarchive", old).startswith(f"{old} is on ")
     assert "H-999 is in the archive" in refused(ann, "unarchive", "H-999")
     assert said(ann, "unarchive", old).startswith("not archived"), "it is on the board, as was wanted"
-    assert "Ids look like H-17" in refused(ann, "unarchive", "the", "valve")
+    assert "Nothing was changed; ids look like H-17" in refused(ann, "unarchive", "the", "valve")
 
 
 def test_people_watch_topics(people: tuple[dict[str, str], dict[str, str]]) -> None:
@@ -357,7 +357,7 @@ def test_a_server_that_is_not_there_or_none_of_ours_is_said_in_one_line(tmp_path
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [
-        (("reply", "nope", "x"), 1, "Ids look like H-17"),
+        (("reply", "nope", "x"), 1, "Nothing was changed; ids look like H-17"),
         (("reply", "H-99", "x"), 1, "H-99"),
         (("critique", "H-1"), 2, "Missing argument"),
         (("post",), 1, "text"),

@@ -36,6 +36,14 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
     assert error["message"].startswith("You have agreed to D-1 before")
 
 
+async def test_one_name_or_all_may_stand_without_brackets(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ben.post("The train leaves at 9.")
+    for who in ("ben", "all"):
+        text = await ada.say("post", type="DECISION", text=f"We go by train, say {who}.", agree=who)
+        assert text.splitlines()[0].endswith(" → agreed: nobody yet; waits for ben")
+
+
 async def test_who_is_asked_reads_all_of_it_in_the_view_or_the_call_that_does(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     for n in range(40):

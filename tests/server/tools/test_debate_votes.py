@@ -159,6 +159,11 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
         ({"op": "vote", "id": "F-1", "reason": "x" * 2_001}, "2000"),
         ({"op": "unwatch", "id": "F-3"}, "nothing to acknowledge on F-3"),
         ({"op": "vote", "id": "tag:db"}, "takes the id of an item"),
+        (
+            {"op": "watch", "id": "db"},
+            "'db' is not an item id. Nothing was changed; ids look like H-17 (or 17, or H-17@2 for a version). "
+            "Topics look like tag:db, key:plan:**, type:DECISION or thread:H-3.",
+        ),
         ({"op": "watch", "id": "tag:db", "watchers": ["bob"]}, 'watchers goes with op="open"'),
         ({"op": "watch", "id": "tag:db", "approve": True}, 'approve goes with op="vote"'),
         (

@@ -79,7 +79,7 @@ async def test_every_combination_of_a_filter_delivers_what_matches_in_order(
         ({"filter": {"type": ["FACT", 5]}}, "filter.type"),
         ({"filter": {"key": "a b"}}, "key pattern"),
         ({"filter": {"key": ""}}, "filter.key"),
-        ({"filter": {"thread": "x"}}, "Ids look like"),
+        ({"filter": {"thread": "x"}}, "Nothing was changed; ids look like"),
         ({"filter": {"thread": "F-7"}}, "no item 7 on board 'main'"),
         ({"filter": {"event": "items.*"}}, "item.*"),
         ({"filter": {"event": "board.changed", "key": "plan:*"}}, "board.changed is not about an item"),

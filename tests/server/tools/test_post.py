@@ -82,7 +82,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"text": "x", "tags": [f"t{n}" for n in range(33)]}, "32"),
     ({"text": "x", "edges": {"likes": ["F-1"]}}, "replies_to"),
     ({"text": "x", "edges": {"supports": 1}}, "array"),
-    ({"text": "x", "edges": {"supports": ["nonsense"]}}, "Ids look like H-17"),
+    ({"text": "x", "edges": {"supports": ["nonsense"]}}, "Nothing was changed; ids look like H-17"),
     ({"text": "x", "edges": {"supports": ["$1"]}}, "earlier in the same batch"),
     ({"text": "x", "key": ""}, "empty"),
     ({"text": "x", "key": "plan:*"}, "wildcard"),

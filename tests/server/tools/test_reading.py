@@ -485,6 +485,12 @@ async def test_a_search_that_nothing_matches_closely_says_so(board: Any) -> None
         )
         assert len(far["items"]) > 3
         assert text.count("(by meaning)") == 3, "what is not close is told of in a few lines"
+        await alice.post("grandmother bakes apple pie")
+        text = await alice.say("query_archive", text="grandmother bakes apple pie with cinnamon")
+        assert text.startswith(
+            "nothing close in the archive: no item there has half of the words; nearest:\n"
+        )
+        assert "on the board:\n" in text
     near = await alice.do("query_archive", text="rust")
     assert near["items"]
     how = "" if find_spec("wordllama") else "No embedding model is in use here: matched by words only."

@@ -97,6 +97,16 @@ async def test_what_fell_or_differs_in_numbers_is_named(board: Any) -> None:
     )
 
 
+async def test_a_newer_number_of_ones_own_comes_with_the_call_that_supersedes_the_older(board: Any) -> None:
+    ada = await board.join("ada")
+    await ada.post("The port is 5432")
+    text = await ada.say("post", text="The port is 5433")
+    assert text.splitlines()[1] == (
+        'F-2 differs in numbers only (newer? post(id="F-2", edges={"supersedes": ["F-1"]})) from F-1 by you: '
+        "The port is 5432"
+    )
+
+
 async def test_a_claim_is_told_as_one_and_shown_where_its_item_is(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("All included: 39,000", importance=5)

@@ -226,7 +226,7 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
     if numbers(item.text) == numbers(first.text):
         return []
     newer = (
-        f', newer? post(id="{item.id}", edges={{"supersedes": ["{first.id}"]}})'
+        f' (newer? post(id="{item.id}", edges={{"supersedes": ["{first.id}"]}}))'
         if first.author == agent
         else ""
     )

@@ -74,7 +74,7 @@ from ..text.lines import (
 )
 from ..usecases.following import NewsPage
 from ..usecases.reading import Reading
-from ..usecases.searching import FAR, Around, SearchResult
+from ..usecases.searching import FAR, FAR_THERE, Around, SearchResult
 from . import explanations
 from .events import plainly, taken_back
 from .readers import critiques_line
@@ -458,7 +458,7 @@ class Rendering:
         `restored` says that the call moved the items back to working memory.
         """
         now = self._clock.now()
-        lines = [FAR] if found.far else []
+        lines = [(FAR_THERE if found.live else FAR)] if found.far else []
         for item in found.items[: _FAR_SHOWN if found.far and not restored else None]:
             shown = replace(item, text=found.excerpts.get(item.number, item.text))
             line = self.line(shown, now, _NEIGHBOUR_WIDTH if found.far else LINE_WIDTH)

@@ -129,7 +129,7 @@ class PostFields(BaseModel):
     visibility: VisibilityName | None = None
     ttl_seconds: Ttl | None = None
     metadata: Metadata | None = None
-    agree: Agree | None = None
+    agree: Annotated[Agree, ONE_OR_MORE] | None = None
     thread: Id | None = None
 
     def digest_part(self) -> dict[str, Any]:

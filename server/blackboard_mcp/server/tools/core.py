@@ -199,7 +199,7 @@ class CoreTools:
         visibility: VisibilityName | None = None,
         ttl_seconds: Ttl | None = None,
         metadata: Metadata | None = None,
-        agree: Agree | None = None,
+        agree: Annotated[Agree, ONE_OR_MORE] | None = None,
         thread: Annotated[Id, _OTHER] | None = None,
         idempotency_key: Annotated[str, Field(min_length=1, max_length=200), _OTHER] | None = None,
         items: Batch | None = None,

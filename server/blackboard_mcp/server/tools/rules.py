@@ -119,7 +119,10 @@ def _check_together(given: set[str], retire: str | None, id_: str | None) -> Non
             "Nothing was changed."
         )
     if does == "retire" and (id_ is None or not (retire or "").strip()):
-        raise InvalidInput('retire is the reason, with the id of the rule: constraint(id="K-3", retire="…").')
+        raise InvalidInput(
+            "retire is the reason, with the id of the rule. Nothing was changed; "
+            'constraint(id="K-3", retire="…").'
+        )
 
 
 def _wire(done: Ruled) -> BaseModel:

@@ -432,7 +432,13 @@ class Blackboard:
                 f'op="{op}" takes the id of an item, say H-17; topics go with {", ".join(_BY_TOPIC)}. Nothing was '
                 "changed."
             )
-        ref = parse_ref(id_)
+        try:
+            ref = parse_ref(id_)
+        except InvalidInput as error:
+            if op not in _BY_TOPIC:
+                raise
+            topics = "Topics look like tag:db, key:plan:**, type:DECISION or thread:H-3."
+            raise InvalidInput(f"{error.message} {topics}", **error.facts) from None
         number = ref.number
         name = await self.board_of(board, agent, counts=False)
         check_agent(agent)

@@ -28,6 +28,8 @@ SLOW = "The search index takes long to answer; these hits contain every word."
 _NOTICES = {"unreachable": AWAY, "ended": AWAY, "slow": SLOW}
 FAR = "nothing close: no item has half of the words; nearest:"
 """Notice of an answer that may have nothing to do with the query."""
+FAR_THERE = "nothing close in the archive: no item there has half of the words; nearest:"
+"""The same where items on the board do have half of the words."""
 
 _IDS = re.compile(
     rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
@@ -254,11 +256,12 @@ def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.Sear
         )
         if item is not None
     ]
+    far = FAR_THERE if found.live else FAR
     return wire.SearchAnswer(
         items=[wire.wire_item(item) for item in found.items],
         seq=seq,
         mode=found.mode,
-        notice=f"{FAR.removesuffix('; nearest:')}. {found.notice}".strip() if found.far else found.notice,
+        notice=f"{far.removesuffix('; nearest:')}. {found.notice}".strip() if found.far else found.notice,
         left={ids[number]: why for number, why in left.items() if number in ids},
         excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
         neighbours=neighbours,
