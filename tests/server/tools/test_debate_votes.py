@@ -151,7 +151,11 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
     ("arguments", "words"),
     [
         ({"op": "status", "id": "F-1", "approve": True}, 'approve goes with op="vote"'),
-        ({"op": "acknowledge", "id": "F-1", "approve": False}, 'approve goes with op="vote"'),
+        (
+            {"op": "agree", "id": "F-1", "approve": False},
+            'approve goes with op="vote"; op="agree" agrees, whatever it says. Nothing was changed; to object: '
+            'post(type="CRITIQUE", edges={"critiques": ["F-1"]}, text="…").',
+        ),
         ({"op": "vote", "id": "F-1", "watchers": ["bob"]}, 'watchers goes with op="open"'),
         ({"op": "vote", "id": "F-1", "approve": "perhaps"}, "approve"),
         ({"op": "vote", "id": "F-9"}, "No item 9"),

@@ -598,6 +598,18 @@ async def test_what_short_texts_leave_of_an_answer_goes_to_the_long_one(board: A
     assert (await alice.say("wait", since=11, seconds=0)).splitlines()[0].endswith("aaa…")
 
 
+async def test_the_rest_that_an_answer_counts_is_that_of_the_footer(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine")
+    await bob.do("post", items=[{"text": f"Finding {n} " + "word " * 90, "type": "LOG"} for n in range(40)])
+    await bob.do("prune", author="bob")
+    text = await alice.say("wait", seconds=0)
+    more, unseen = re.search(r"… (\d+) more: wait\(\)", text), re.search(r" (\d+) unseen", text)
+    assert more is not None
+    assert unseen is not None
+    assert more[1] == unseen[1]
+
+
 async def test_what_an_answer_had_no_room_for_stays_unseen(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
     await alice.post("mine")

@@ -222,7 +222,7 @@ async def test_what_was_restored_stays_although_the_board_is_full(board: Any) ->
     await b.do("query_archive", text=ids[0], restore=True)
     await facts(board, a, count=40)
     assert await zone(b, ids[0]) == "working"
-    assert "stays: restored from the archive a while ago" in await a.say("read", ids=[ids[0]], explain=True)
+    assert "stays: restored from the archive lately" in await a.say("read", ids=[ids[0]], explain=True)
     board.clock.advance(3_600)
     await facts(board, a, count=40)
     assert await zone(b, ids[0]) == "archive"

@@ -531,18 +531,24 @@ class Rendering:
             sizes = sorted(min(self._tokenizer.count(text), _WHOLE_TOKENS) for text in news.texts.values())
             each = max(each, _share(sizes, _TEXTS_TOKENS))
         told_later = opened_to_concede(news.events)
+
+        def is_apart(event: Event) -> bool:
+            return news.subscription is None and (event.event in LEFT or event.event in QUIET)
+
         for place, event in enumerate(news.events):
             if event.seq in told_later:
                 shown.append(event.seq)
                 continue
-            if news.subscription is None and (event.event in LEFT or event.event in QUIET):
+            if is_apart(event):
                 apart.append(event)
                 shown.append(event.seq)
                 continue
             line, cost = self._kept_line(event, news.texts, each)
             spent += cost + 1
             if spent > budget and lines:
-                lines.append(f"… {len(news.events) - place} more: {_go_on(news, shown[-1], budget)}")
+                rest = news.events[place:]
+                more = sum(one.seq not in told_later and not is_apart(one) for one in rest)
+                lines.append(f"… {more} more: {_go_on(news, shown[-1], budget)}")
                 break
             lines.append(line)
             shown.append(event.seq)
@@ -559,8 +565,8 @@ class Rendering:
                     lines[0] += f"; waits for {awaited_words(awaited, others)}"
         elif apart:
             lines.append(_apart(apart))
-        rest = f"go on with since={news.cursor} · " if news.exact and news.cursor < news.seq else ""
-        return "\n".join(lines) + f"\n{self.footer(news.seq, told(shown), rest)}"
+        before = f"go on with since={news.cursor} · " if news.exact and news.cursor < news.seq else ""
+        return "\n".join(lines) + f"\n{self.footer(news.seq, told(shown), before)}"
 
     def _kept_line(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int) -> tuple[str, int]:
         """Returns the line of an event and its tokens, made once for all readers who are told the same text."""

@@ -45,7 +45,7 @@ def run_words(event: Event) -> str | None:
             return f"{run}: {agent or 'nobody'} is no agent of it"
         case EventType.RUN_OPENED:
             items = ", ".join(one_line(str(one)) for one in said.get("items", ())[:_NAMED])
-            return f"{place} opened: {items or 'nothing'}; {said.get('alone')} lines only one had"
+            return f"{place} opened: {items or 'nothing'}; {said.get('alone')} that only one had"
         case EventType.RUN_STALLED:
             then = one_line(str(said.get("then")))
             goes_on = "it is stopped" if then == "stopped" else f"{then} chooses from now on"

@@ -39,6 +39,11 @@ def check_debating(op: str, id_: str, said: Mapping[str, object], reason: str, p
     Raises:
         InvalidInput: an argument does not go with the operation, or a decision lacks an outcome or a reason.
     """
+    if op == "acknowledge" and said.get("approve") is False:
+        raise InvalidInput(
+            f'{place}approve goes with op="vote"; op="agree" agrees, whatever it says. Nothing was changed; to object: '
+            f'post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…").'
+        )
     for argument, ops in _GOES_WITH.items():
         if said.get(argument) is not None and op not in ops:
             with_ = " or ".join(f'op="{name}"' for name in ops)

@@ -38,8 +38,8 @@ Each further page has twice as many rows, up to `_PAGE`.
 """
 _THREADS = 16
 _ALL = 1 << 62
-RESTORED = "restored from the archive a while ago"
-GROUNDS = ("cited in an open debate", "cited in a debate that was settled a while ago")
+RESTORED = "restored from the archive lately"
+GROUNDS = ("cited in an open debate", "cited in a debate that was settled lately")
 RESTORED_SHARE = GROUNDS_SHARE = 4
 """Restored items stay up to this part of the target (one in so many tokens), newest first.
 

@@ -295,7 +295,7 @@ class QuestionTests:
         assert not left & {measured.id, logged.id}
         told = (await at.store.explain(at.board, "carol", [measured.number])).explanations[0]
         assert told.protection is not None
-        assert told.protection.reason == "cited in a debate that was settled a while ago"
+        assert told.protection.reason == "cited in a debate that was settled lately"
         clock.advance(3_600)
         assert {measured.id, logged.id} <= {id_ for id_, _, _ in (await at.prune()).moved}
 
@@ -316,7 +316,7 @@ class QuestionTests:
         assert (await at.gone(item)).moved == ()
         told = (await at.store.explain(at.board, "bob", [item.number])).explanations[0]
         assert told.protection is not None
-        assert told.protection.reason == "restored from the archive a while ago"
+        assert told.protection.reason == "restored from the archive lately"
         clock.advance(1)
         assert [id_ for id_, _, _ in (await at.gone(item)).moved] == [item.id]
 
