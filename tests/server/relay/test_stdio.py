@@ -277,6 +277,62 @@ async def test_a_restarted_server_gets_the_legacy_session_and_its_subscriptions_
                 ]
 
 
+STARTING = {"code": -32600, "message": "the worker starts anew", "data": {"error": "starting"}}
+FULL = {"code": -32600, "message": "too many sessions", "data": {"error": "rate_limited"}}
+
+
+@asynccontextmanager
+async def forgetting(*refusals: tuple[int, dict[str, Any]]) -> AsyncIterator[str]:
+    """Serves the older generation: it forgets its first session, and refuses as told before it opens the next."""
+    left = [None, *refusals]
+    opened = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length:")[2].split()[0]) if "content-length:" in head else 0
+        message = json.loads(await reader.readexactly(length) or b"{}")
+        result: dict[str, Any] = {"result": {"serverInfo": {"name": "sample"}}}
+        status = 200
+        if message.get("method") == "initialize":
+            refusal = left.pop(0) if left else None
+            opened += refusal is None
+            if refusal is not None:
+                status, result = refusal[0], {"error": refusal[1]}
+        elif "id" not in message:
+            status = 405 if head.startswith("get") else 202
+        elif f"mcp-session-id: s{opened}\r" not in head or opened == 1:
+            status, result = 404, {"error": {"code": -32600, "message": "Session not found"}}
+        identifier = message.get("id") if status == 200 else None
+        body = json.dumps({"jsonrpc": "2.0", "id": identifier, **result}).encode()
+        told = f"HTTP/1.1 {status} X\r\nmcp-session-id: s{opened}\r\ncontent-type: application/json\r\n"
+        writer.write(f"{told}connection: close\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_calls_of_a_lost_session_wait_while_the_worker_that_keeps_sessions_starts() -> None:
+    async with forgetting((503, STARTING), (503, STARTING)) as url, relaying(url, agent="rel") as wire:
+        await wire.initialize()
+        for number in range(1, 11):
+            wire.legacy(number, "tools/list")
+        answers = [await wire.receive() for _ in range(10)]
+    assert {answer["id"] for answer in answers} == set(range(1, 11))
+    assert [answer for answer in answers if "result" not in answer] == []
+
+
+async def test_calls_of_a_lost_session_are_told_why_there_is_no_new_one() -> None:
+    async with forgetting((503, FULL)) as url, relaying(url, agent="rel") as wire:
+        await wire.initialize()
+        wire.legacy(1, "tools/list")
+        assert await wire.receive() == {"jsonrpc": "2.0", "id": 1, "error": FULL}
+        wire.legacy(2, "tools/list")
+        assert "result" in await wire.receive()
+
+
 @both
 async def test_lines_that_are_no_messages_are_answered(mode: str) -> None:
     async with serving() as (_, url), relaying(url, agent="rel") as wire:

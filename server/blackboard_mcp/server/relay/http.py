@@ -23,6 +23,8 @@ CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
 WRITE_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 30.0
+STARTING_SECONDS: Final = 0.5
+"""The seconds until a server is asked again that refused because a worker of it starts anew."""
 MAX_IDLE: Final = 8
 
 _READ_BYTES: Final = 65_536
@@ -60,7 +62,7 @@ class HttpClient:
     ) -> AsyncIterator[Response]:
         """Sends one request and yields its answer for reading; leaving the context early closes the connection.
 
-        `patience` is how many seconds to keep trying to connect.
+        `patience` is how many seconds to keep trying to connect, and to ask again while a worker starts anew.
 
         Raises:
             ServerUnreachable: no connection could be made, and nothing was sent.
@@ -71,9 +73,24 @@ class HttpClient:
             kinds.append(("Content-Type", "application/json"))
         if method != "GET":
             kinds.append(("Content-Length", str(len(body))))
+        whole = [*self._headers, *kinds, *headers]
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        while True:
+            async with self._asked(method, whole, body, patience) as response:
+                if not await response.is_starting() or loop.time() + STARTING_SECONDS > deadline:
+                    yield response
+                    return
+            await asyncio.sleep(STARTING_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def _asked(
+        self, method: str, headers: list[tuple[str, str]], body: bytes, patience: float
+    ) -> AsyncIterator[Response]:
+        """Sends one request over a connection, and keeps the connection if its answer was read to the end."""
         connection = await self._kept() or await self._connected(patience)
         try:
-            yield await connection.ask(method, self._target, [*self._headers, *kinds, *headers], body)
+            yield await connection.ask(method, self._target, headers, body)
         finally:
             if connection.renew() and len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
@@ -192,6 +209,7 @@ class Response:
         self.headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
         self.kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._connection = connection
+        self._body: bytes | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yields the body in pieces as they arrive."""
@@ -200,7 +218,13 @@ class Response:
 
     async def body(self) -> bytes:
         """Returns the whole body."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        if self._body is None:
+            self._body = b"".join([chunk async for chunk in self.chunks()])
+        return self._body
+
+    async def is_starting(self) -> bool:
+        """Tells whether the server refused because a worker of it starts anew; then nothing was changed."""
+        return self.status == 503 and b'"error": "starting"' in await self.body()
 
     async def finish(self) -> None:
         """Reads the rest of the body for at most a second, so that the connection can be used again."""
@@ -247,7 +271,6 @@ class LegacySession:
         self.session_id: str | None = None
         self.version: str | None = None
         self.subscribed: set[str] = set()
-        self.renewing = asyncio.Lock()
 
     def headers(self) -> list[tuple[str, str]]:
         """Returns the headers that name the session and its protocol version; none before the session is open."""

@@ -111,6 +111,10 @@ def run() -> None:
     sys.exit(main(given.url, given.agent, given.owner, given.token_file))
 
 
+Refusal = tuple[int, bytes]
+"""The status and the body of an answer that refuses."""
+
+
 class _Relay:
     def __init__(self, http: HttpClient, input_fd: int, output_fd: int) -> None:
         self._http = http
@@ -121,6 +125,7 @@ class _Relay:
         self._gone = asyncio.Event()
         self._legacy = LegacySession()
         self._standing: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[Refusal | None] | None = None
 
     async def run(self) -> None:
         """Forwards messages until the client's input ends or its output is closed; then ends the session."""
@@ -135,7 +140,7 @@ class _Relay:
                 if owed:
                     await asyncio.wait(owed, timeout=DRAIN_SECONDS)
         finally:
-            await _stop(reading, gone, self._standing, *self._calls.values())
+            await _stop(reading, gone, self._standing, self._renewing, *self._calls.values())
             with contextlib.suppress(ServerUnreachable, Broken, TimeoutError):
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await self._end_session()
@@ -231,10 +236,6 @@ class _Relay:
         headers = modern_headers(message) or await self._session_headers()
         session = self._legacy.session_id
         async with self._http.send("POST", headers, line, patience=patience) as response:
-            may_renew = not last and message["method"] != "initialize"
-            if response.status == 404 and session is not None and may_renew:
-                await response.body()
-                return await self._renew(session)
             if response.status == 200 and response.kind == "text/event-stream":
                 async with contextlib.aclosing(response.events()) as events:
                     async for data in events:
@@ -244,12 +245,18 @@ class _Relay:
                             await response.finish()
                             return False
                 raise Broken("its stream ended")
-            body = await response.body()
+            status, body = response.status, await response.body()
+            refusal = None
+            if status == 404 and session is not None and message["method"] != "initialize" and not last:
+                refusal = await self._renew(session)
+                if refusal is None:
+                    return True
+                status, body = refusal
             document = _document(body)
             if document is None or "jsonrpc" not in document:
-                await self._refused(message["id"], response.status, document, body)
+                await self._refused(message["id"], status, document, body)
                 return False
-            if document.get("id") is None:
+            if refusal is not None or document.get("id") is None:
                 document["id"] = message["id"]
                 body = json.dumps(document).encode()
             self._note(message, response, body)
@@ -279,45 +286,69 @@ class _Relay:
 
     async def _session_headers(self) -> list[tuple[str, str]]:
         """Returns the session's headers, after waiting for a renewal of the session to end."""
-        async with self._legacy.renewing:
-            return self._legacy.headers()
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
+        return self._legacy.headers()
 
-    async def _renew(self, lost: str) -> bool:
-        """Opens a new session in place of one that the server no longer knows; tells whether there is one now."""
-        async with self._legacy.renewing:
-            if self._legacy.session_id != lost:
-                return self._legacy.session_id is not None
-            opening = self._legacy.opening
-            # The lost id is kept until there is a new one: after a failure here the next call tries again.
-            if opening is None or not await self._quiet(opening, headers=[]):
-                return False
-            await self._quiet({"jsonrpc": "2.0", "method": "notifications/initialized"})
-            for number, uri in enumerate(sorted(self._legacy.subscribed)):
-                await self._quiet(
-                    {
-                        "jsonrpc": "2.0",
-                        "id": f"relay-{number}",
-                        "method": "resources/subscribe",
-                        "params": {"uri": uri},
-                    }
-                )
-            return self._legacy.session_id is not None
+    async def _renew(self, lost: str) -> Refusal | None:
+        """Opens a new session in place of one that the server no longer knows; returns its refusal, if it refuses.
 
-    async def _quiet(self, message: Message, headers: list[tuple[str, str]] | None = None) -> bool:
-        """Sends a message of the relay's own and drops the answer; tells whether it succeeded."""
+        All who miss the session meanwhile wait for the same attempt.
+        """
+        if self._legacy.session_id != lost:
+            return None
+        if self._renewing is None:
+            self._renewing = asyncio.create_task(self._open_again())
+            self._renewing.add_done_callback(self._renewed)
+        return await asyncio.shield(self._renewing)
+
+    def _renewed(self, task: asyncio.Task[Refusal | None]) -> None:
+        self._renewing = None
+        if not task.cancelled():
+            task.exception()  # marks it as retrieved, or asyncio would log it
+
+    async def _open_again(self) -> Refusal | None:
+        """Opens a session as the client opened the first one, and subscribes again to what it subscribed to."""
+        opening = self._legacy.opening
+        assert opening is not None
+        # The lost id is kept until there is a new one: after a failure here the next call tries again.
+        refusal = await self._quiet(opening, headers=[], patience=START_SECONDS)
+        if refusal is not None:
+            return refusal
+        await self._quiet({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        for number, uri in enumerate(sorted(self._legacy.subscribed)):
+            await self._quiet(
+                {
+                    "jsonrpc": "2.0",
+                    "id": f"relay-{number}",
+                    "method": "resources/subscribe",
+                    "params": {"uri": uri},
+                }
+            )
+        return None
+
+    async def _quiet(
+        self,
+        message: Message,
+        headers: list[tuple[str, str]] | None = None,
+        *,
+        patience: float = CONNECT_SECONDS,
+    ) -> Refusal | None:
+        """Sends a message of the relay's own and drops the answer; returns the server's refusal, if it refuses."""
         headers = self._legacy.headers() if headers is None else headers
         line = json.dumps(message).encode()
         async with asyncio.timeout(NOTIFY_SECONDS):
-            async with self._http.send("POST", headers, line) as response:
+            async with self._http.send("POST", headers, line, patience=patience) as response:
                 if response.kind != "text/event-stream":
-                    return response.status < 400 and self._note_quietly(
-                        message, response, await response.body()
-                    )
+                    body = await response.body()
+                    if response.status < 400 and self._note_quietly(message, response, body):
+                        return None
+                    return response.status, body
                 async with contextlib.aclosing(response.events()) as events:
                     async for data in events:
                         if self._note_quietly(message, response, data):
-                            return True
-        return False
+                            return None
+                return response.status, b"its stream ended"
 
     def _note_quietly(self, message: Message, response: Response, data: bytes) -> bool:
         return "id" not in message or self._note(message, response, data)
