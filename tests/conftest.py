@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,14 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.getbasetemp() / f"at-{next(FOLDERS)}"
     folder.mkdir(mode=0o700)
     return folder
+
+
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Lets programs that a test starts hear SIGHUP, also where the tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 gc.disable()  # until the tests are collected: nothing of them is garbage

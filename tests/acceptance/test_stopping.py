@@ -39,9 +39,13 @@ WAITING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [("legacy", signal.SIGTERM), ("2026-07-28", signal.SIGTERM), ("2026-07-28", signal.SIGHUP)],
+)
 async def test_who_waits_is_answered_when_the_server_stops_and_nothing_is_cut_off(
-    tmp_path: Path, mode: str
+    tmp_path: Path, mode: str, told: signal.Signals
 ) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", UNHURRIED, "serve", "--transport", "http", "--port", "0"),
@@ -62,15 +66,15 @@ async def test_who_waits_is_answered_when_the_server_stops_and_nothing_is_cut_of
                 await client.list_tools()  # else it asks what they answer with when the server is gone
             calls = [asyncio.create_task(call(clients[tool], tool, **said)) for tool, said in WAITING.items()]
             async with asyncio.timeout(PATIENCE):  # until the three that say so on the board have begun
-                told: set[str] = set()
+                begun: set[str] = set()
                 seq = 0
-                while not {"group.created", "request.opened", "skill.offered"} <= told:
+                while not {"group.created", "request.opened", "skill.offered"} <= begun:
                     news = await call(
                         watcher, "wait", since=seq, seconds=0.2
                     )  # to its end: none of it is for it
-                    told |= {event["event"] for event in news["events"]}
+                    begun |= {event["event"] for event in news["events"]}
                     seq = news["cursor"]
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(told)
             async with asyncio.timeout(WOKEN):
                 answers = await asyncio.gather(*calls)
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0

@@ -355,7 +355,8 @@ def test_sessions_of_a_worker_that_died_are_unknown_and_new_ones_begin(start: St
     assert served.stop() == 0
 
 
-@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_all_workers_and_answers_who_waits(start: Start, told: int) -> None:
     served = start()
     answers: list[Any] = []

@@ -1,10 +1,11 @@
-"""SIGTERM while everybody is at work: what was acknowledged is there, and the process ends in order and in time."""
+"""SIGTERM or SIGHUP while everybody is at work: what was acknowledged is there, and the process ends in order."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -129,8 +130,23 @@ def test_a_call_that_waits_for_a_model_when_the_server_stops_is_told_so(tmp_path
     assert "Traceback" not in server.log.read_text()
 
 
-@pytest.mark.parametrize("modern", [True, False], ids=["modern", "legacy"])
-def test_a_server_over_stdio_that_is_told_to_stop_loses_nothing(tmp_path: Path, modern: bool) -> None:
+def test_a_server_under_nohup_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    server = Server(tmp_path / "data", tmp_path / "log")
+    server.start(preexec=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    os.kill(server.pid, signal.SIGHUP)
+    assert Poster("ada").post(server.wire) is None
+    assert server.stop() == 0
+
+
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize(
+    ("modern", "told"),
+    [(True, signal.SIGTERM), (False, signal.SIGTERM), (True, signal.SIGHUP)],
+    ids=["modern", "legacy", "hang-up"],
+)
+def test_a_server_over_stdio_that_is_told_to_stop_loses_nothing(
+    tmp_path: Path, modern: bool, told: signal.Signals
+) -> None:
     poster = Poster()
     words = wires.command("serve", "--transport", "stdio", "--data", str(tmp_path / "data"), "--agent", "ada")
 
@@ -155,7 +171,7 @@ def test_a_server_over_stdio_that_is_told_to_stop_loses_nothing(tmp_path: Path, 
     thread.start()
     until(lambda: len(poster.journal) >= 20)
     stopping.set()
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(told)
     code = process.wait(PATIENCE)
     assert code == 0, (tmp_path / "log").read_text()
     thread.join(PATIENCE)

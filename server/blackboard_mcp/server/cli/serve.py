@@ -240,7 +240,7 @@ Ctrl-C ends it."""
 
 
 async def serve_stdio(settings: Settings) -> None:
-    """Serves one client until its input ends or SIGTERM comes."""
+    """Serves one client until its input ends, or SIGTERM or SIGHUP comes."""
     from .. import compose
 
     async with compose.installation(settings, eager_index=False, index_process=True) as opened:
@@ -253,15 +253,18 @@ async def serve_stdio(settings: Settings) -> None:
 
 
 async def _until_told(serving: asyncio.Task[None]) -> None:
-    """Returns when the task ends, or soon after SIGTERM.
+    """Returns when the task ends, or soon after SIGTERM or SIGHUP.
 
     Raises:
-        Exception: the task failed before any SIGTERM.
+        Exception: the task failed before any such signal.
     """
+    from ..http.stop_signals import stop_signals
+
     told = asyncio.Event()
-    # Windows has no such signal.
+    # Windows has no such handlers.
     with contextlib.suppress(NotImplementedError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+        for each in set(stop_signals()) - {signal.SIGINT}:
+            asyncio.get_running_loop().add_signal_handler(each, told.set)
     waiting = asyncio.create_task(told.wait())
     try:
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -280,7 +283,7 @@ async def _until_told(serving: asyncio.Task[None]) -> None:
 
 
 async def serve_http(settings: Settings, worker: Worker | None = None) -> None:
-    """Serves until SIGINT or SIGTERM, alone or as one of several workers.
+    """Serves until a stop signal comes, alone or as one of several workers.
 
     Raises:
         InvalidInput: the settings are not safe for the address, or it cannot be bound.

@@ -26,6 +26,7 @@ from blackboard_mcp.server.http.application import build_application
 from blackboard_mcp.server.http.connections import bounded_protocol
 from blackboard_mcp.server.http.listening import base_url, listen, say_ready, url_host
 from blackboard_mcp.server.http.proxies import BehindProxies
+from blackboard_mcp.server.http.stop_signals import stop_signals
 from starlette.routing import BaseRoute
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ async def serve_http(
     proxies: Sequence[Network] = (),
     worker: Worker | None = None,
 ) -> None:
-    """Serves until SIGINT, SIGTERM or `stop`; then ends streams, finishes calls, and returns within 6 s.
+    """Serves until a stop signal or `stop` comes; then ends streams, finishes calls, and returns within 6 s.
 
     Port 0 picks a free port. `on_ready` gets the base URL with the real port once requests are answered.
     `allowed_hosts` (exact `Host` values) are added to the names of a loopback address and are needed for
@@ -257,7 +258,7 @@ class _Runner(uvicorn.Server):
             """Is a plain function, because sse-starlette cuts answers off if the handler is a method."""
             self.handle_exit(sig, frame)
 
-        before = {sig: signal.signal(sig, stop) for sig in (signal.SIGINT, signal.SIGTERM)}
+        before = {sig: signal.signal(sig, stop) for sig in stop_signals()}
         try:
             yield
         finally:

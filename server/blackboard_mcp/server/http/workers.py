@@ -19,6 +19,7 @@ from typing import Final
 
 from blackboard_mcp.server.http.channel import CONNECTION, ENDED, READY, REQUEST, START, TAKEN, Channel
 from blackboard_mcp.server.http.listening import base_url, listen, say_ready
+from blackboard_mcp.server.http.stop_signals import stop_signals
 from blackboard_mcp.server.limits.limits import part_of
 from blackboard_mcp.server.settings.server import WORKER_VARIABLE, Settings, check_workers
 
@@ -35,7 +36,7 @@ _NO_ROOM_SECONDS: Final = 0.2
 
 
 async def supervise(settings: Settings) -> int:
-    """Serves with several workers until SIGINT or SIGTERM, and returns the exit code.
+    """Serves with several workers until a stop signal comes, and returns the exit code.
 
     Raises:
         InvalidInput: there cannot be several workers, or the address cannot be bound.
@@ -73,7 +74,7 @@ class _Workers:
 
     async def run(self) -> int:
         """Runs the workers until a signal comes, or one of them cannot start; returns the exit code."""
-        for told in (signal.SIGINT, signal.SIGTERM):
+        for told in stop_signals():
             self._loop.add_signal_handler(told, self._end, told)
         # One alone first: it brings the boards' file to this version, and says what none of them can start with.
         keeping = [asyncio.create_task(self._keep(1))]
@@ -107,9 +108,9 @@ class _Workers:
     def _send(self, told: signal.Signals) -> None:
         for worker in self._workers.values():
             with contextlib.suppress(ProcessLookupError):
-                # One that starts would show an interruption as an error of its own.
-                starts = told == signal.SIGINT and not worker.ready
-                worker.process.send_signal(signal.SIGTERM if starts else told)
+                # One that starts would show an interruption as an error of its own, and does not know a hang-up yet.
+                plain = worker.ready or told == signal.SIGKILL
+                worker.process.send_signal(told if plain else signal.SIGTERM)
 
     async def _keep(self, number: int) -> None:
         """Runs a worker, and starts it again when it ends, until all end."""
