@@ -8,7 +8,14 @@ import logging
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import CursorExpired, InvalidInput, StoreClosed
+from blackboard_mcp.protocols.errors import (
+    CursorExpired,
+    InvalidInput,
+    RateLimited,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+)
 from patience import PATIENCE
 
 
@@ -200,6 +207,37 @@ async def test_on_error_passes_an_event_over(board: Any, caplog: pytest.LogCaptu
         await asyncio.wait_for(last.wait(), PATIENCE)
     assert seen == wanted
     assert hook.failures == 1
+
+
+async def test_a_hook_goes_on_after_what_could_not_be_answered_at_the_moment(
+    board: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = [
+        StoreError("The connection broke during the commit."),
+        StoreFull("There is no room."),
+        RateLimited("Too many calls wait."),
+    ]
+    reach = board._reach
+
+    async def failing(tool: str, *given: Any, **more: Any) -> Any:
+        if tool == "wait" and left:
+            raise left.pop(0)
+        return await reach(tool, *given, **more)
+
+    seen: list[int] = []
+    last = asyncio.Event()
+
+    def callback(event: Any) -> None:
+        seen.append(event.seq)
+        if len(seen) == 3:
+            last.set()
+
+    monkeypatch.setattr(board, "_reach", failing)
+    with caplog.at_level(logging.CRITICAL, "blackboard_mcp"):
+        hook = await board.on({}, callback, name="place")
+        wanted = await texts(board, 3)
+        await asyncio.wait_for(last.wait(), PATIENCE)
+    assert (seen, left, hook.running) == (wanted, [], True)
 
 
 async def test_leaving_the_board_ends_hooks_streams_and_queues(place: Any) -> None:

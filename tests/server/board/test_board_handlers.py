@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, RateLimited, StoreBusy, Unreachable
 from blackboard_mcp.protocols.messages.base import Address
 from blackboard_mcp.protocols.messages.critique_exchange import CritiqueExchange
 from blackboard_mcp.protocols.wire import WireEvent
@@ -318,6 +319,40 @@ async def test_a_handler_that_catches_its_cancellation_keeps_nothing_running() -
                 await board.post("one", type="LOG")
                 await begun.wait()
         assert (await board.groups())[0].in_flight == 0
+
+
+async def test_handlers_go_on_after_what_could_not_be_answered_at_the_moment(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Board.open(agent="ann") as board:
+        handlers = board.handlers("group", workers=1)
+        seen: asyncio.Queue[str | None] = asyncio.Queue()
+
+        @handlers.handler(type="LOG")
+        async def handle(event: WireEvent) -> None:
+            seen.put_nowait(event.item)
+
+        with caplog.at_level(logging.CRITICAL, "blackboard_mcp"):
+            async with handlers.running():
+                first = await board.post("one", type="LOG")
+                assert await asyncio.wait_for(seen.get(), PATIENCE) == first.id
+                left = [
+                    StoreBusy("No answer."),
+                    Unreachable("No answer."),
+                    RateLimited("Too many calls wait."),
+                ]
+                reach = board._reach
+
+                async def failing(tool: str, *given: Any, **more: Any) -> Any:
+                    if tool == "consume" and left:
+                        raise left.pop(0)
+                    return await reach(tool, *given, **more)
+
+                monkeypatch.setattr(board, "_reach", failing)
+                for text in ("two", "three"):
+                    posted = await board.post(text, type="LOG")
+                    assert await asyncio.wait_for(seen.get(), PATIENCE) == posted.id
+                assert left == []
 
 
 async def test_a_board_that_is_gone_ends_the_handlers_with_its_error(tmp_path: Path) -> None:

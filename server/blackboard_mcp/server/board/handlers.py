@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.items import ItemType
@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.wire import WireEvent
 
 from .calls import listed
-from .hooks import ending
+from .hooks import FIRST_PAUSE, LONGEST_PAUSE, ending, passes
 
 if TYPE_CHECKING:
     from .groups import Worker
@@ -307,8 +307,17 @@ class Handlers:
         worker = self._board.worker(self._group, wanted, lease_seconds=self._lease)
         try:
             async with worker:
+                pause = FIRST_PAUSE
                 while not ending():  # a handler may have caught its cancellation
-                    await self._next(worker)
+                    try:
+                        await self._next(worker)
+                        pause = FIRST_PAUSE
+                    except BlackboardError as error:
+                        if not passes(error):
+                            raise
+                        logger.warning("group %s cannot go on, and tries again: %s", self._group, error)
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, LONGEST_PAUSE)
         except Conflict as error:
             # A call that was cancelled midway may have settled already what is settled again at the end.
             logger.debug("group %s, at the end: %s", self._group, error.message)

@@ -9,7 +9,15 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from blackboard_mcp.protocols.errors import StoreBusy, Unreachable
+from blackboard_mcp.protocols.errors import (
+    BlackboardError,
+    RateLimited,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+    Unreachable,
+)
 from blackboard_mcp.protocols.wire import WireEvent
 
 from .reader import Reader
@@ -28,6 +36,12 @@ def ending() -> bool:
     """Tells whether the present task was cancelled, also where what it ran caught that."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def passes(error: BlackboardError) -> bool:
+    """Tells whether the same call may succeed later: the store or the server could not answer it at the moment."""
+    lasting = isinstance(error, StoreClosed | StoreDamaged | StoreTooNew)
+    return isinstance(error, StoreError | Unreachable | RateLimited) and not lasting
 
 
 class Hook:
@@ -70,7 +84,9 @@ class Hook:
             while True:
                 try:
                     event = await self._reader.take()
-                except (StoreBusy, Unreachable) as error:
+                except BlackboardError as error:
+                    if not passes(error):
+                        raise
                     logger.warning("a hook cannot read on, and tries again: %s", error)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
