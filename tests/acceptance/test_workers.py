@@ -449,6 +449,40 @@ def test_connections_are_bounded_over_all_workers(start: Start) -> None:
     assert served.stop() == 0
 
 
+def test_a_worker_that_had_no_file_handles_left_gets_its_share_of_connections_again(start: Start) -> None:
+    import resource
+
+    served = start()
+    url = urlsplit(served.url)
+    short = served.workers[1]
+    with ExitStack() as stack:
+        for n in range(2):  # what a first call loads needs files
+            posted(stack.enter_context(closing(served.wire(f"a{n}"))), "pump 1 leaks")
+    before = resource.prlimit(short, resource.RLIMIT_NOFILE)
+    used = {int(file.name) for file in Path(f"/proc/{short}/fd").iterdir()}
+    resource.prlimit(
+        short, resource.RLIMIT_NOFILE, (next(n for n in range(10_000) if n not in used), before[1])
+    )
+    with ExitStack() as stack:
+        for _ in range(20):
+            asking = stack.enter_context(socket.create_connection((url.hostname, url.port), timeout=PATIENCE))
+            with suppress(ConnectionError):  # closed by the worker that cannot take it
+                asking.sendall(f"GET /livez HTTP/1.1\r\nHost: {url.netloc}\r\n\r\n".encode())
+                asking.recv(1_000)
+    resource.prlimit(short, resource.RLIMIT_NOFILE, before)
+
+    def spread() -> bool:
+        with ExitStack() as stack:
+            wires = [stack.enter_context(closing(served.wire(f"a{n}"))) for n in range(8)]
+            for wire in wires:
+                posted(wire, "pump 1 leaks")
+            return Counter(map(served.worker_of, wires)) == dict.fromkeys(served.workers, 4)
+
+    until(spread, "the worker gets no connections")
+    assert served.stop() == 0
+    assert not [line for line in served.said if "Traceback" in line], served.said
+
+
 def test_workers_serve_over_tls_and_with_tokens(start: Start, tmp_path: Path) -> None:
     issued = (authority := trustme.CA()).issue_cert("127.0.0.1")
     issued.private_key_pem.write_to_path(tmp_path / "key.pem")

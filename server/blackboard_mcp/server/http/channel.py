@@ -29,7 +29,7 @@ _MOST_FILES: Final = 16
 
 
 class Heard(NamedTuple):
-    """A message, and the file that came with it: the receiver closes it."""
+    """A message, and the file that came with it: the receiver closes it. `None` where there was no room for it."""
 
     kind: bytes
     body: bytes
@@ -44,7 +44,7 @@ class Channel:
         self._end = end
         self._unsent = b""
         self._heard = bytearray()
-        self._files: deque[int] = deque()
+        self._files: deque[int | None] = deque()
 
     def fileno(self) -> int:
         return self._end.fileno()
@@ -65,7 +65,7 @@ class Channel:
     def received(self) -> list[Heard] | None:
         """Returns the messages that have come, or `None` once the other side is gone. Never waits."""
         try:
-            data, files, _, _ = socket.recv_fds(self._end, _PIECE, _MOST_FILES)
+            data, files, flags, _ = socket.recv_fds(self._end, _PIECE, _MOST_FILES)
         except BlockingIOError:
             return []
         except OSError:
@@ -78,6 +78,8 @@ class Channel:
             )  # else programs that a worker runs would hold its clients' connections
         self._heard += data
         self._files.extend(files)
+        if flags & socket.MSG_CTRUNC:  # this process has no descriptor left, and the file is closed
+            self._files.append(None)
         messages = []
         while len(self._heard) >= _HEAD.size:
             kind, size = _HEAD.unpack_from(self._heard)
@@ -149,7 +151,10 @@ class Worker:
             for kind, body, file in messages:
                 if kind == TAKEN:
                     self.heard(body.decode())
-                elif file is not None:
+                elif file is None:
+                    if kind == CONNECTION:
+                        self.ended()
+                else:
                     with contextlib.suppress(OSError):  # the client may have gone at once
                         took = socket.socket(fileno=file)
                         took.setblocking(False)
