@@ -154,6 +154,13 @@ async def test_a_filter_that_is_none_and_a_place_ahead_are_refused(board: Any) -
         await anext(board.events(since=10_000))
 
 
+async def test_a_callback_and_a_place_that_are_none_are_refused(board: Any) -> None:
+    with pytest.raises(InvalidInput, match="callback"):
+        await board.on({}, None)
+    with pytest.raises(InvalidInput, match="sequence"):
+        await board.changes(None)
+
+
 async def test_callbacks_are_called_in_order_and_one_that_raises_again(
     board: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

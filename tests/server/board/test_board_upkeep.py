@@ -61,6 +61,17 @@ async def test_leaving_a_board_leaves_no_task(tmp_path: Path) -> None:
             await board.__aenter__()
 
 
+async def test_of_two_tasks_that_enter_a_board_at_once_one_is_refused(tmp_path: Path) -> None:
+    board = Board.open(agent="alice", data=tmp_path)
+    entered, refused = await asyncio.gather(board.__aenter__(), board.__aenter__(), return_exceptions=True)
+    assert entered is board
+    assert isinstance(refused, StoreClosed)
+    await board.post("one")
+    await board.aclose()
+    async with board:  # it can be opened again
+        assert (await board.item("F-1")).text == "one"
+
+
 async def test_two_boards_in_memory_have_nothing_in_common() -> None:
     async with Board.open(agent="alice") as one, Board.open(agent="alice") as other:
         await one.post("x", key="k")
@@ -85,6 +96,8 @@ async def test_settings_and_files_that_are_none_are_told(tmp_path: Path) -> None
             await Board.open(agent="alice", settings={name: value}).__aenter__()
     with pytest.raises(InvalidInput, match="needs data="):
         await Board.open(agent="alice", settings={"store": "postgresql://host/db"}).__aenter__()
+    with pytest.raises(InvalidInput, match="NUL"):
+        await Board.open(agent="alice", data=tmp_path / "a\0b").__aenter__()
     with pytest.raises(InvalidInput):
         Board.open("no spaces", agent="alice")
     (tmp_path / "board.sqlite3").write_text("this is no database, and long enough to be read as one" * 30)

@@ -135,8 +135,10 @@ class Follows(Calls):
         attempt)` is called; if it returns `True`, the event is skipped.
 
         Raises:
-            InvalidInput: the filter is not valid.
+            InvalidInput: the filter is not valid, or the callback cannot be called.
         """
+        if not callable(callback):
+            raise InvalidInput(f"The callback is a function, not {callback!r}.")
         reader = self._reader(filter, since, name, page)
         await self._start(reader)
         hook = Hook(reader, callback, on_error)

@@ -299,7 +299,8 @@ class Items(Calls):
         `text` means that every word of it occurs in the item. `key` is a glob: `*` matches within a segment,
         `**` across segments. `zone` is `working` (the default), `archive` or `all`. `latest` keeps the newest item
         of each tag (apart from `tags`; with `any_tags` only of these), key, author or thread, in all zones unless
-        `zone` is given. `page` (1 to 200) is the number of items requested at a time.
+        `zone` is given. `after` and `before` without a time zone are taken as UTC. `page` (1 to 200) is the number of
+        items requested at a time.
         """
         given = {
             "text": text,
@@ -346,8 +347,9 @@ class Items(Calls):
 
         With `text`, `live` of the answer are items on the board that hold half of its words, unless `restore`
         or the zone `archive` is asked for. The zone `working` searches the board alone. `limit` is 1 to 100.
-        `neighbours` adds the items before and after each hit in its thread. `restore` brings the hits back to
-        working memory. `mode` of the answer says which kind of search found them.
+        `after` and `before` without a time zone are taken as UTC. `neighbours` adds the items before and after each
+        hit in its thread. `restore` brings the hits back to working memory. `mode` of the answer says which kind of
+        search found them.
         """
         given = {
             "text": text,
@@ -381,8 +383,11 @@ class Items(Calls):
         """Returns at most 200 events after a sequence, without waiting; `cursor` is the place to continue from.
 
         Raises:
+            InvalidInput: `since` is not a number.
             CursorExpired: `since` is not a place of the log.
         """
+        if since is None:  # without it the call would read the board
+            raise InvalidInput("changes() needs the sequence after which to begin, say board.seq.")
         return await self._call("read", {"since": since}, EventsAnswer)
 
     async def agents(self) -> list[AgentInfo]:

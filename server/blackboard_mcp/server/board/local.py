@@ -163,6 +163,7 @@ class _Opening:
         self._settings = settings
         self._clock = clock
         self._opened: tuple[Installation, InProcess] | None = None
+        self._entered = False
 
     async def enter(self, stack: AsyncExitStack) -> None:
         """Opens the installation; it is closed with `stack`.
@@ -176,8 +177,10 @@ class _Opening:
             from ..settings.server import NAMES, load
             from .in_process import InProcess
 
-        if self._opened is not None:
+        if self._entered:
             raise StoreClosed("This board is open already; as_agent() gives another agent's.")
+        self._entered = True
+        stack.callback(self._left)
         unknown = [name for name in self._settings if name not in NAMES]
         if unknown:
             raise InvalidInput(f"Unknown setting {unknown[0]!r}; there are: {', '.join(NAMES)}.")
@@ -201,6 +204,9 @@ class _Opening:
 
     def _close(self) -> None:
         self._opened = None
+
+    def _left(self) -> None:
+        self._entered = False
 
     @property
     def opened(self) -> Installation:

@@ -343,7 +343,11 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         return _class(str(value), where)
     if key in ("agent", "owner", "board"):
         return _named(key, str(value), where)
-    return Path(value) if key in ("data", "tls_cert", "tls_key") else str(value)
+    if key not in ("data", "tls_cert", "tls_key"):
+        return str(value)
+    if "\0" in str(value):
+        raise InvalidInput(f"{where} is {str(value)!r}; no path has a NUL character.")
+    return Path(value)
 
 
 def _table(value: Any, where: str) -> dict[str, Any]:
