@@ -212,6 +212,14 @@ async def test_without_a_server_the_client_learns_what_to_start(monkeypatch: pyt
     assert "blackboard-mcp serve --transport http" in error["message"]
 
 
+async def test_what_follows_notifications_does_not_wait_for_a_server_that_is_away() -> None:
+    async with relaying(f"http://127.0.0.1:{free_port()}", agent="rel") as wire:
+        for number in range(20):
+            wire.notify("notifications/progress", progressToken=number, progress=1)
+        wire.send(b"not json")
+        assert (await wire.receive())["error"]["code"] == -32700
+
+
 async def test_a_client_that_is_faster_than_its_server_waits_for_it() -> None:
     port = free_port()
     async with relaying(f"http://127.0.0.1:{port}", agent="rel") as wire:

@@ -198,11 +198,14 @@ class _Relay:
             sys.stderr.write(f"blackboard-mcp connect: {exc!r}\n")
 
     async def _notify(self, line: bytes) -> None:
-        """Sends a notification; they are sent one at a time, so that they keep their order."""
+        """Sends a notification; they are sent one at a time, so that they keep their order.
+
+        One is lost that comes while the server is away: calls that come after it must not wait for it.
+        """
         try:
             async with asyncio.timeout(NOTIFY_SECONDS):
                 headers = await self._session_headers()
-                async with self._http.send("POST", headers, line) as response:
+                async with self._http.send("POST", headers, line, patience=0.0) as response:
                     await response.body()
         except (ServerUnreachable, Broken, TimeoutError) as exc:
             sys.stderr.write(f"blackboard-mcp connect: a notification was lost: {exc}\n")
