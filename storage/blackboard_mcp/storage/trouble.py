@@ -1,7 +1,9 @@
-"""Troubles that keep a store from writing while it still reads."""
+"""What keeps a store from writing while it still reads: troubles, and the room that the disk leaves."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from enum import IntEnum
 from typing import Literal
 
 from blackboard_mcp.protocols.values import dataclass
@@ -19,3 +21,18 @@ class Trouble:
 
     kind: Literal["low", "full", "stopped"]
     message: str
+
+
+class DiskRoom(IntEnum):
+    """What may still be written.
+
+    `ALL`: everything. `ENDING`: only what ends work, such as answers that are owed. `NOTHING`: nothing by agents.
+    """
+
+    NOTHING = 0
+    ENDING = 1
+    ALL = 2
+
+
+ROOM: ContextVar[DiskRoom] = ContextVar("blackboard_room", default=DiskRoom.ALL)
+"""The room for the current transaction; an engine sets it where it runs operations."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..background import alongside
+from ..background import alongside, stop_signals
 from ..mcp.models import import_sdk
 from ..settings.server import TOOL_SETS, WORKER_VARIABLE, Settings
 from .log_lines import log_to_stderr
@@ -258,8 +258,6 @@ async def _until_told(serving: asyncio.Task[None]) -> None:
     Raises:
         Exception: the task failed before any such signal.
     """
-    from ..http.stop_signals import stop_signals
-
     told = asyncio.Event()
     # Windows has no such handlers.
     with contextlib.suppress(NotImplementedError):

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.access.identity import is_loopback
+from blackboard_mcp.server.background import stop_signals
 from blackboard_mcp.server.http import renewal
 from blackboard_mcp.server.http.application import build_application
 from blackboard_mcp.server.http.connections import bounded_protocol
 from blackboard_mcp.server.http.listening import base_url, listen, say_ready, url_host
 from blackboard_mcp.server.http.proxies import BehindProxies
-from blackboard_mcp.server.http.stop_signals import stop_signals
 from starlette.routing import BaseRoute
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Final
 
+from blackboard_mcp.server.background import stop_signals
 from blackboard_mcp.server.http.channel import CONNECTION, ENDED, READY, REQUEST, START, TAKEN, Channel
 from blackboard_mcp.server.http.listening import base_url, listen, say_ready
-from blackboard_mcp.server.http.stop_signals import stop_signals
 from blackboard_mcp.server.limits.limits import part_of
 from blackboard_mcp.server.settings.server import WORKER_VARIABLE, Settings, check_workers
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from blackboard_mcp.storage.disk_room import DiskRoom
-from blackboard_mcp.storage.trouble import Trouble
+from blackboard_mcp.storage.trouble import DiskRoom, Trouble
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreLow
 from blackboard_mcp.protocols.metering import Meter, shared
-from blackboard_mcp.storage.disk_room import ROOM
 from blackboard_mcp.storage.operation import (
     Batch,
     Batched,
@@ -37,7 +36,7 @@ from blackboard_mcp.storage.operation import (
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.packing import fetched
-from blackboard_mcp.storage.trouble import Trouble
+from blackboard_mcp.storage.trouble import ROOM, Trouble
 
 logger = logging.getLogger(__name__)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 
-from blackboard_mcp.protocols.answers import (
-    Version,
-    Versions,
-)
+from blackboard_mcp.protocols.answers import Amendment, Version, Versions
 from blackboard_mcp.protocols.items import Status
 
 from ..ledger.ledger import get_board, load
-from ..ledger.rows import FORGOTTEN, Steps, instant, sql
+from ..ledger.rows import FORGOTTEN, Steps, event_of, instant, sql
 from ..reading.items import entries
-from .amendments import amendments
+
+_LISTED = 20
+"""The most amendments of an item that are listed, newest first."""
 
 
 def versions(
@@ -53,5 +52,19 @@ def versions(
         for r in rows[:limit]
     )
     more = rows[limit][0] if len(rows) > limit else None
-    amended = (yield from amendments(row.no, item.number, agent)) if upto is None else ()
+    amended = (yield from _amendments(row.no, item.number, agent)) if upto is None else ()
     return Versions(item.number, item.id, item.key, item.version, listed, more, row.seq, amended)
+
+
+def _amendments(no: int, item: int, agent: str) -> Steps[tuple[Amendment, ...]]:
+    """Returns the last changes to an item's importance, tags, metadata, time to live and status, if the agent may
+    see it.
+    """
+    found = []
+    for row in (yield sql("amendments_of_item"), (no, item, agent, _LISTED)):
+        event = event_of(row)
+        was, now = dict(event.data.get("was", {})), dict(event.data.get("now", {}))
+        if "status" in event.data:
+            was["status"], now["status"] = event.data["status"]
+        found.append(Amendment(event.seq, event.agent, event.at, event.version or 0, was, now))
+    return tuple(found)

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.board import RESERVE_BYTES
 from blackboard_mcp.protocols.errors import QuotaExceeded, StoreLow
 from blackboard_mcp.protocols.events import SYSTEM
 
-from ...disk_room import ROOM, DiskRoom
+from ...trouble import ROOM, DiskRoom
 from .rows import Steps, sql
 
 if TYPE_CHECKING:
