@@ -179,6 +179,56 @@ async def test_a_failure_whose_hot_issue_a_crash_prevented_is_one_after_the_next
         assert "sums fails" in await bob.say("read")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"lifecycle": "settled"}, {"lifecycle": "open"}),
+        (
+            {"settings": {"validation": [{"name": "short", "types": ["RESULT"], "max_bytes": 1}]}},
+            {"settings": {"validation": []}},
+        ),
+    ],
+)
+async def test_a_check_whose_result_the_board_refuses_runs_again_when_the_board_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(checks, "_LOOK", 0.02)
+    look, looks = checks.Checks._look, asyncio.Queue[str]()
+
+    async def counted(self: checks.Checks, board: str) -> None:
+        await look(self, board)
+        looks.put_nowait(board)
+
+    monkeypatch.setattr(checks.Checks, "_look", counted)
+    runs, go_on = tmp_path / "runs", tmp_path / "go-on"
+    program = f"""\
+import pathlib, time
+with open({str(runs)!r}, "a") as file:
+    file.write("x")
+while not pathlib.Path({str(go_on)!r}).exists():
+    time.sleep(0.01)
+"""
+    check = Check("waits", (sys.executable, "-S", "-c", program), "a.txt")
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(check,)
+    ) as board:
+        ann = await board.join("ann")
+        await ann.say("artifact_write", path="a.txt", content="x")
+        async with asyncio.timeout(PATIENCE):
+            while not runs.exists():  # noqa: ASYNC110 - a check tells nothing before its end
+                await asyncio.sleep(0.02)
+            await ann.do("board", **before)
+            go_on.touch()
+            while copies(tmp_path):  # noqa: ASYNC110 - nor does one whose result is refused
+                await asyncio.sleep(0.02)
+            for _ in range(looks.qsize() + 20):
+                await looks.get()
+        assert runs.read_text() == "x"
+        await ann.do("board", **after)
+        await news(ann, "waits passed at rev 1")
+        assert runs.read_text() == "xx"
+
+
 @pytest.mark.parametrize("turns", range(6))
 async def test_work_that_is_cancelled_while_it_is_told_of_a_write_ends(tmp_path: Path, turns: int) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS, check=(CHECK,)) as board:

@@ -13,11 +13,13 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.runs import NewRun
 from blackboard_mcp.protocols.tokens import CountedText
+from blackboard_mcp.protocols.workspace import Edit
 from blackboard_mcp.server.compose import Installation, installation
 from blackboard_mcp.server.input.posts import PostFields, WriteFields
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.agenda import Tasks
 from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.file_checks import FileChecks
 from blackboard_mcp.server.usecases.runs import Act, Runs
 from blackboard_mcp.server.usecases.transactions import Transactions
 from blackboard_mcp.storage.operation import Operation, T
@@ -277,3 +279,25 @@ async def test_who_waits_for_a_turn_has_it_without_a_look_at_the_run(
 
     # What each is told is read once, in erin's own transaction and for finn.
     assert await cost.of(passed_on) == (1, 1, 23)
+
+
+async def test_boards_whose_files_nobody_writes_take_no_readings_of_each(
+    opened: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, cost = FileChecks(opened.blackboard, ("json",)), Cost()
+    cost.watch(monkeypatch)
+
+    async def write(board: str, content: bytes) -> None:
+        await opened.blackboard.post("alice", board, [PostFields(text="Begin.")])
+        await opened.store.write_artifact(board, "alice", "a.json", Edit(content=content))
+
+    for board in ("a", "b", "c", "d"):
+        await write(board, b"{}")
+        await looks.sweep()
+    assert await cost.of(looks.sweep) == (2, 0, 2)
+    await write("c", b"{")
+    moved: list[str] = []
+    await looks.sweep(moved.append)
+    assert moved == ["c"]
+    issues = ItemQuery(types=(ItemType.HOT_ISSUE,))
+    assert len((await opened.store.query("c", "alice", issues)).items) == 1

@@ -21,6 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from blackboard_mcp.protocols.board import Board, BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Visibility
@@ -109,6 +110,9 @@ class Checks:
         self._asked = asyncio.Event()
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._known: dict[tuple[str, str], tuple[int, Revision | None]] = {}
+        self._refused: dict[tuple[str, str], tuple[Revision | None, BoardConfig, int | None]] = {}
+        """The last write, settings and pressure of boards that took no result of a check: it runs there again once
+        one of them has changed."""
         self._room = asyncio.Semaphore(PARALLEL)
 
     def poke(self, board: str) -> None:
@@ -236,12 +240,18 @@ class Checks:
             shutil.rmtree(left, ignore_errors=True)
 
     async def _look(self, board: str) -> None:
-        """Begins what is due on a board; what goes wrong there keeps no other board waiting."""
+        """Begins what is due on a board that takes posts; what goes wrong there keeps no other board waiting."""
         try:
-            await self._catch_up(board)
-            await self._begin(board)
+            if (found := await self._open(board)) is not None:
+                await self._catch_up(board)
+                await self._begin(found)
         except Exception:
             logger.exception("checks of board '%s' wait", board)
+
+    async def _open(self, board: str) -> Board | None:
+        """Returns a board if it takes posts."""
+        found = await self._board.store.find_board(board)
+        return found if found is not None and found.lifecycle is Lifecycle.OPEN else None
 
     async def _catch_up(self, board: str) -> None:
         """Opens hot issues that a server which was killed behind a RESULT item did not open."""
@@ -252,13 +262,16 @@ class Checks:
                 if issue is None or issue.seq < item.seq:
                     await self._raise(board, check, item)
 
-    async def _begin(self, board: str) -> None:
+    async def _begin(self, board: Board) -> None:
         for check in self._checks:
-            known = (board, check.name)
-            if check.covers(board) and known not in self._running and await self._due(board, check):
-                task = asyncio.create_task(self._run(board, check), name=f"check {check.name} of {board}")
-                self._running[known] = task
-                task.add_done_callback(partial(self._done, known))
+            known = (board.id, check.name)
+            if check.covers(board.id) and known not in self._running and await self._due(board.id, check):
+                written = await self._written(board.id, check)
+                if self._refused.get(known) != (written, board.config, board.pressure):
+                    work = self._run(board.id, check, written)
+                    task = asyncio.create_task(work, name=f"check {check.name} of {board.id}")
+                    self._running[known] = task
+                    task.add_done_callback(partial(self._done, known))
 
     def _done(self, known: tuple[str, str], task: asyncio.Task[None]) -> None:
         del self._running[known]
@@ -291,10 +304,15 @@ class Checks:
         wanted = ItemQuery(types=(ItemType.RESULT,), tags=(_tag(name),), author=SYSTEM, zone=None, limit=1)
         return next(iter((await self._board.store.query(board, agent, wanted)).items), None)
 
-    async def _run(self, board: str, check: Check) -> None:
+    async def _run(self, board: str, check: Check, written: Revision | None) -> None:
         async with self._room:
-            if await self._once(board, check) is None:
-                await asyncio.sleep(_LOOK)
+            try:
+                if await self._once(board, check) is None:
+                    await asyncio.sleep(_LOOK)
+            except Refused as error:
+                logger.warning("board '%s' takes no result of check %s: %s", board, check.name, error)
+                if (found := await self._open(board)) is not None:
+                    self._refused[board, check.name] = (written, found.config, found.pressure)
 
     async def _once(self, board: str, check: Check, *, by_hand: bool = False) -> CheckRun | None:
         """Runs a check on the present revision, if it is due or `by_hand`, and posts what it gave.

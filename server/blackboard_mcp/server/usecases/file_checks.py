@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -72,6 +73,8 @@ class FileChecks:
         self._syntax = frozenset(syntax)
         self._results = Results(board)
         self._heads: dict[str, tuple[int | None, int]] = {}
+        self._places: dict[str, int] = {}
+        """The sequences that boards had when they were last looked at."""
 
     async def run(self, moved: Callable[[str], None] = lambda board: None) -> None:
         """Looks at what was written and not looked at, as by a server that was killed, until cancelled.
@@ -81,22 +84,28 @@ class FileChecks:
         while True:
             seen = self._board.store.changes()
             try:
-                for board in sorted(
-                    {*await self._board.store.boards_with_artifacts(), *self._board.unlooked}
-                ):
-                    await self._round(board, moved)
+                await self.sweep(moved)
             except BlackboardError as error:
                 logger.warning("looks at files wait: %s", error)
             await asyncio.sleep(LOOK_SECONDS)
             await self._board.store.wait_for_change(seen, _IDLE_SECONDS)
 
-    async def _round(self, board: str, moved: Callable[[str], None]) -> None:
+    async def sweep(self, moved: Callable[[str], None] = lambda board: None) -> None:
+        """Looks at the boards with files that changed since the last sweep, as `run` does."""
+        store, unlooked = self._board.store, self._board.unlooked
+        filed = {*await store.boards_with_artifacts(), *unlooked}
+        for board in await store.boards():
+            if board.id in filed and (board.seq != self._places.get(board.id) or board.id in unlooked):
+                await self._round(board, moved)
+
+    async def _round(self, board: Board, moved: Callable[[str], None]) -> None:
         """Looks at one board; what goes wrong there keeps no other board waiting."""
         try:
-            if await self.catch_up(board):
-                moved(board)
+            if await self.catch_up(board.id):
+                moved(board.id)
+            self._places[board.id] = board.seq
         except Exception as error:
-            logger.warning("the files of board '%s' are not looked at yet", board, exc_info=error)
+            logger.warning("the files of board '%s' are not looked at yet", board.id, exc_info=error)
 
     async def catch_up(self, board: str) -> bool:
         """Looks at the files of a board that were written since the last call, if any, and at the rules.
