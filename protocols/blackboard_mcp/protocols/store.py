@@ -426,7 +426,8 @@ class BoardStore(
 
         The board itself does not change: no event, no sequence. Reads add up. A `Look` is joined to the stored one; if
         it has very many sequences after its place, the last of these are dropped and hence shown again. Instants only
-        move forward. Unknown boards, items, and agents that never did anything on the board are ignored.
+        move forward. Unknown boards, items, and agents that never did anything on the board are ignored, and so are the
+        instants of agents that the board makes observers or summarisers.
         """
         ...
 

@@ -221,6 +221,75 @@ async def test_who_may_only_read_owes_nothing_and_whoever_asks_is_told(board: An
     assert "you owe: answer C-2, Q-4, agree or object to D-3" in obs.footer
 
 
+@pytest.mark.parametrize("by", ["board", "token"])
+async def test_nobody_waits_for_whom_a_new_role_lets_only_read_however_often_it_reads(
+    tmp_path: Path, mode: str, by: str
+) -> None:
+    tools = ("core", "admin", "plan", "run")
+    async with boards.open_boards(tmp_path, mode, tools=tools) as board:
+        ben = Principal("ben", "ben", {EVERY_BOARD: Role.CONTRIBUTOR}, via="token")
+        shown = {"ben": ben}
+        board.server.identify = lambda info: shown.get(info.client_name or "", info.client_name or "")
+        ann, ben, boss = await board.join("ann", "ben", "boss")
+        await boss.do("plan", items=[{"title": "draw the map"}])
+        held = await ben.do("claim", seconds=0)
+        paths = await ben.do("claim", op="take", paths=["file:src/**"])
+        await ann.post("The lag is 3 s.")
+        await ben.post("It is 300 ms.", "CRITIQUE", edges={"critiques": ["F-1"]})
+        await ann.post("I measured it.", "REPLY", edges={"replies_to": ["C-2"]})
+        await ann.post("We go.", "DECISION", agree=["ben"])
+        await boss.do("turn", start={"problem": "why", "agents": ["ben", "ann"], "max_rounds": 2}, seconds=0)
+        assert (await ben.do("turn", seconds=0))["yours"]
+        if by == "board":
+            await boss.do("board", members={"ben": "observer"})
+        else:
+            shown["ben"] = Principal("ben", "ben", {EVERY_BOARD: Role.OBSERVER}, via="token")
+        for _ in range(20):
+            board.clock.advance(60)
+            for agent in (ann, ben, boss):
+                await agent.do("read")
+            await board.opened.activity.flush()
+        store = board.opened.store
+        await store.sweep_tasks()
+        await store.sweep_runs()
+        await store.sweep_debates()
+        ended = [
+            (e["event"], e["data"].get("lease"), e["item"])
+            for e in (await boss.do("read", since=0))["events"]
+            if e["event"] in ("claim.lapsed", "turn.lapsed", "obligation.waived")
+        ]
+        turn = next(e for e in ended if e[0] == "turn.lapsed")
+        assert sorted(ended, key=str) == sorted(
+            [
+                ("claim.lapsed", held["lease"], None),
+                ("claim.lapsed", paths["lease"], None),
+                ("obligation.waived", None, "F-1"),
+                ("obligation.waived", None, "D-4"),
+                turn,
+            ],
+            key=str,
+        )
+        assert (await ann.do("turn", seconds=0))["yours"]
+        assert (await ann.do("claim", seconds=0))["id"] == "T-1"
+
+
+async def test_a_member_whose_token_only_reads_is_there_while_it_reads(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "admin", "plan")) as board:
+        observers = {"ben": Principal("ben", "ben", {EVERY_BOARD: Role.OBSERVER}, via="token")}
+        board.server.identify = lambda info: observers.get(info.client_name or "", info.client_name or "")
+        boss, ben = await board.join("boss", "ben")
+        await boss.do("plan", items=[{"title": "draw the map"}])
+        await boss.do("board", members={"ben": "contributor"})
+        await ben.do("claim", seconds=0)
+        for _ in range(20):
+            board.clock.advance(60)
+            await ben.do("read")
+            await board.opened.activity.flush()
+        await board.opened.store.sweep_tasks()
+        (task,) = (await boss.do("plan"))["items"]
+        assert (task["state"], task["holder"]) == ("RUNNING", "ben")
+
+
 async def test_a_request_to_who_may_only_read_says_so(tmp_path: Path, mode: str) -> None:
     async with boards.open_boards(tmp_path, mode, tools=("core", "admin", "messages")) as board:
         con, obs = await board.join("con", "obs")

@@ -13,9 +13,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from blackboard_mcp.protocols.access import Action
 from blackboard_mcp.protocols.answers import Look
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.grants import GRANTED, Grant
 from blackboard_mcp.protocols.sightings import Sighting, Way
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -29,6 +31,9 @@ MAX_SIGHTED = 100_000
 _WRITTEN_AT_ONCE = 5_000
 """Most sightings in one transaction, so that no caller waits long for it."""
 
+_LOOKING_ON = frozenset({Action.READ, Action.SUMMARISE})
+"""The actions of those who cannot do what others wait for."""
+
 _Shown = tuple[str, Collection[int], datetime, Way]
 """An answer: the agent that got it, the items in it by number, when, and its kind."""
 
@@ -36,6 +41,7 @@ _Shown = tuple[str, Collection[int], datetime, Way]
 @dataclass(slots=True)
 class _Notes:
     seen: dict[str, datetime] = field(default_factory=dict)
+    readers: dict[str, Grant] = field(default_factory=dict)
     reads: dict[int, tuple[int, datetime]] = field(default_factory=dict)
     shown: dict[str, Look] = field(default_factory=dict)
     sighted: list[_Shown] = field(default_factory=list)
@@ -53,8 +59,16 @@ class Activity:
         self._some = asyncio.Event()
 
     def seen(self, board: str, agent: str) -> None:
-        """Records that the agent did something on the board now."""
+        """Records that the agent did something on the board now.
+
+        It counts as being there unless the agent may only look on, by its credential or by the board.
+        """
         notes = self._notes(board)
+        grant = GRANTED.get()
+        if grant is None or not grant.powers[grant.member] <= _LOOKING_ON:
+            notes.readers.pop(agent, None)
+        elif agent not in notes.seen:
+            notes.readers[agent] = grant
         if agent in notes.seen or self._take_room():
             notes.seen[agent] = self.clock.now()
 
@@ -111,6 +125,9 @@ class Activity:
             if not (notes.seen or notes.reads or notes.shown or notes.sighted):
                 continue
             try:
+                for agent, grant in notes.readers.items():
+                    if grant.powers[await self._store.role_of(board, agent)] <= _LOOKING_ON:
+                        del notes.seen[agent]
                 sightings = await asyncio.to_thread(_joined, notes.sighted)
                 some = sightings[:_WRITTEN_AT_ONCE]
                 await self._store.record_activity(board, notes.seen, notes.reads, notes.shown, some)

@@ -32,7 +32,8 @@ def record(
 
     `seen` maps agents to their last activity. `reads` maps item numbers to a number of reads, which is added, and the
     last one. `shown` maps agents to the place up to which they were shown the board. Times only move forward. Unknown
-    boards, agents and items are ignored. Of an item's `sightings` the last `MOST_SIGHTED` agents are kept.
+    boards, agents and items are ignored, and so are times of agents that the board lets only read. Of an item's
+    `sightings` the last `MOST_SIGHTED` agents are kept.
     """
     row = yield from find_board(board)
     if row is None:

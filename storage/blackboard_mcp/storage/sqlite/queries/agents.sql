@@ -27,13 +27,15 @@ INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3,
 ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen);
 
 -- name: agents_seen
--- Agents were there (a JSON list of [name, instant]); those that never did anything, owe nothing and have no turn are left out.
+-- Agents were there (a JSON list of [name, instant]); those that never did anything, owe nothing and have no turn are left
+-- out. So are those that the board lets only read: nobody waits for what they cannot do.
 INSERT INTO agent(board, name, posts, first_seen, last_seen)
 SELECT ?1, s.name, 0, s.at, s.at
 FROM (SELECT json_extract(value, '$[0]') AS name, CAST(json_extract(value, '$[1]') AS INTEGER) AS at FROM json_each(?2)) s
-WHERE EXISTS (SELECT 1 FROM agent a WHERE a.board = ?1 AND a.name = s.name)
+WHERE (EXISTS (SELECT 1 FROM agent a WHERE a.board = ?1 AND a.name = s.name)
    OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.agent = s.name AND o.state = 'outstanding')
-   OR EXISTS (SELECT 1 FROM run_turn t INDEXED BY run_turn_of WHERE t.board = ?1 AND t.agent = s.name AND t.state = 'given')
+   OR EXISTS (SELECT 1 FROM run_turn t INDEXED BY run_turn_of WHERE t.board = ?1 AND t.agent = s.name AND t.state = 'given'))
+  AND NOT EXISTS (SELECT 1 FROM member m WHERE m.board = ?1 AND m.agent = s.name AND m.role IN ('observer', 'summariser'))
 ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen);
 
 -- name: items_read

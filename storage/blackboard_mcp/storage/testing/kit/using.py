@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
 
 from ..harness import HandClock, Table
@@ -45,6 +47,16 @@ class UseTests:
         await at.store.record_activity(at.board, {"alice": clock.now()}, {})
         agents = await at.store.agents(at.board)
         assert [(a.name, a.posts, a.last_seen) for a in agents] == [("alice", 1, later)]
+
+    async def test_a_member_that_may_only_read_is_not_there(self, at: Table, clock: HandClock) -> None:
+        await at.post("alice", "a")
+        first = clock.now()
+        for role, there in ((Role.OBSERVER, first), (Role.SUMMARISER, first), (Role.CONTRIBUTOR, None)):
+            await at.store.change_board(at.board, "bob", BoardChange(members={"alice": role}))
+            clock.advance(5)
+            await at.store.record_activity(at.board, {"alice": clock.now()}, {})
+            (alice,) = (a for a in await at.store.agents(at.board) if a.name == "alice")
+            assert alice.last_seen == (there or clock.now())
 
     async def test_use_changes_no_board_and_passes_over_what_is_not_there(
         self, at: Table, clock: HandClock
