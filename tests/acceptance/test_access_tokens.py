@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.access.tokens import new_access_token
 from blackboard_mcp.server.demo.process import Serving, command, environment, plainly
@@ -65,6 +66,16 @@ async def issue(
     async with compose.credentials(Settings(data=data)) as store:
         await store.add_token(made)
     return text
+
+
+async def issue_when_over(data: Path, agent: str, owner: str) -> str:
+    """The text of a new token for an agent whose former tokens had it act for somebody else, as soon as it is made."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await issue(data, agent, owner=owner)
+            except Refused:
+                await asyncio.sleep(0.05)
 
 
 async def run_token(data: Path, *words: str) -> str:
@@ -367,7 +378,7 @@ async def test_a_session_of_a_revoked_token_gives_its_agent_no_former_owner_back
         assert (await raw.post("/mcp", json=listing, headers=session)).status_code == 200
         await run_token(data, "revoke", former.split("_")[1])
         await until_refused(raw)
-    token, mate = await issue(data, "uma", owner="new"), await issue(data, "vic", owner="new")
+    token, mate = await issue_when_over(data, "uma", "new"), await issue(data, "vic", owner="new")
     async with (
         http(servers[0], token) as raw,
         joined(servers[0], mate, MODERN) as vic,
@@ -383,6 +394,34 @@ async def test_a_session_of_a_revoked_token_gives_its_agent_no_former_owner_back
                 posted = await call(vic, "post", text=f"for the team {n}", visibility="team")
                 while f'"{posted["items"][0]["id"]}"' not in await anext(lines):
                     pass
+
+
+async def test_what_a_revoked_token_opened_hears_nothing_of_its_agents_next_team(
+    servers: tuple[Serving, Serving], data: Path
+) -> None:
+    former, mate = await issue(data, "wes", owner="old"), await issue(data, "xia", owner="new")
+    heard_of: list[str] = []
+    begun = asyncio.Event()
+
+    async def listen(raw: httpx2.AsyncClient) -> None:
+        async with raw.stream("GET", "/boards/main/events") as stream:
+            async for line in stream.aiter_lines():
+                heard_of.append(line)
+                begun.set()
+
+    async with http(servers[0], former) as raw, joined(servers[1], mate, MODERN) as xia:
+        await call(xia, "post", text="begin the work of xia")
+        listening = asyncio.create_task(listen(raw))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        await run_token(data, "revoke", former.split("_")[1])
+        token = await issue_when_over(data, "wes", "new")
+        posted = await call(xia, "post", text="for the new team alone", visibility="team")
+        async with asyncio.timeout(PATIENCE):
+            await listening
+        assert posted["items"][0]["id"] not in "".join(heard_of)
+        assert (await ask(raw)).status_code == 401
+    async with joined(servers[0], token, MODERN) as wes:
+        assert (await call(wes, "read", ids=[posted["items"][0]["id"]]))["items"]
 
 
 async def test_a_call_that_wrote_and_then_waited_is_not_told_that_nothing_was_changed(

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from .access import ALL_SCOPES, Principal, Role, Scope, Trust
 from .values import dataclass
+
+ENDING_SECONDS: Final = 5
+"""Seconds after a token's end until nothing that was begun with it goes on, in any process."""
 
 
 class TokenState(StrEnum):
@@ -81,7 +84,8 @@ class CredentialStore(Protocol):
 
         Raises:
             Conflict: the id is taken.
-            Refused: by another active token the agent acts for another owner.
+            Refused: by another token, active or ended less than `ENDING_SECONDS` ago, the agent acts for another owner
+                or has another trust.
         """
         ...
 

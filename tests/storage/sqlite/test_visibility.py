@@ -100,7 +100,7 @@ BY_HAND = {
 }
 ELSEWHERE = {
     "agents.sql": ("SET owner = excluded.owner", "FROM principal WHERE owner = ?1"),  # whom an agent acts for
-    "tokens.sql": ("owner <> ?2 AND revoked_at",),  # whom a token speaks for
+    "tokens.sql": ("owner <> ?2 AND (revoked_at",),  # whom a token speaks for
     "reading.sql": ("AND e.owner = m.owner",),  # a mark that the agent may see
     # the entries of a key that bear one mark, or one of those that the agent's own may bear; whom an agent acts for
     "posting.sql": ("AND owner = ?2 AND key = ?3", "AND owner = m.mark", "WHERE p.owner = own.name"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.access import Principal, Role, Scope, Trust
-from blackboard_mcp.protocols.credentials import TokenState
+from blackboard_mcp.protocols.credentials import ENDING_SECONDS, TokenState
 from blackboard_mcp.protocols.errors import BlackboardError, Refused, Unauthorized, UnknownReference
 from blackboard_mcp.server.access.tokens import new_access_token, read_access_token
 from blackboard_mcp.server.http.auth import failures as failures_module
@@ -266,6 +266,7 @@ async def test_an_agent_acts_for_one_owner_while_a_token_says_so(site: Site) -> 
     for one in await site.store.tokens():
         await site.store.revoke_token(one.id)
     assert first
+    site.hand.passed += ENDING_SECONDS
     await site.issue("alice", owner="other")
     assert await site.store.owner_of("alice") == "other"
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from blackboard_mcp.protocols.access import Role, Scope, Trust
-from blackboard_mcp.protocols.credentials import AccessToken
+from blackboard_mcp.protocols.credentials import ENDING_SECONDS, AccessToken
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 
 from ...operation import Write
@@ -26,23 +26,28 @@ def add(write: Write, token: AccessToken) -> Steps[None]:
 
     Raises:
         Conflict: there is a token with this id.
-        Refused: another valid token of the agent names another owner or another trust.
+        Refused: another token of the agent names another owner or another trust, and is valid, or ended so lately that
+            calls made with it may go on.
     """
     if (yield from find(token.id)) is not None:
         raise Conflict(f"There is a token {token.id} already. Nothing was changed.")
-    others = yield sql("token_owner_other"), (token.agent, token.owner, write.now)
-    if others:
-        other, owner = others[0]
+    since = write.now - ENDING_SECONDS * 1_000_000
+    for statement, value, has, why in (
+        ("token_owner_other", token.owner, "act for", "an agent acts for one owner: name"),
+        ("token_trust_other", token.trust.value, "relied on as", "what an agent posts is kept with one: say"),
+    ):
+        others = yield sql(statement), (token.agent, value, since)
+        if not others:
+            continue
+        other, theirs, ends = others[0]
+        if ends is not None and ends <= write.now:
+            raise Refused(
+                f"Token {other} had {token.agent} {has} {theirs} until a moment ago, and calls made with it may go on "
+                f"for {ENDING_SECONDS} seconds. Nothing was changed; make this token after that."
+            )
         raise Refused(
-            f"Token {other} has {token.agent} act for {owner}, and an agent acts for one owner: name {owner} again, "
-            f"give the new token another agent, or revoke {other} first. Nothing was changed."
-        )
-    others = yield sql("token_trust_other"), (token.agent, token.trust.value, write.now)
-    if others:
-        other, trust = others[0]
-        raise Refused(
-            f"Token {other} has {token.agent} relied on as {trust}, and what an agent posts is kept with one: say "
-            f"{trust} again, give the new token another agent, or revoke {other} first. Nothing was changed."
+            f"Token {other} has {token.agent} {has} {theirs}, and {why} {theirs} again, give the new token another "
+            f"agent, or revoke {other} first. Nothing was changed."
         )
     yield from _insert(token)
     yield from set_owner(write, token.agent, token.owner)

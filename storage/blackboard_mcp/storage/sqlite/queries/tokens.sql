@@ -20,14 +20,16 @@ SELECT id, digest, agent, owner, roles, scopes, trust, created_at, expires_at, r
 FROM token ORDER BY created_at, id;
 
 -- name: token_owner_other
--- A token that counts now and has the agent act for somebody else.
-SELECT id, owner FROM token
-WHERE agent = ?1 AND owner <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
+-- A token that counted after ?3 and has the agent act for somebody else, and when it ends; a revoked one last.
+SELECT id, owner, coalesce(revoked_at, expires_at) FROM token
+WHERE agent = ?1 AND owner <> ?2 AND (revoked_at IS NULL OR revoked_at > ?3) AND (expires_at IS NULL OR expires_at > ?3)
+ORDER BY revoked_at IS NOT NULL LIMIT 1;
 
 -- name: token_trust_other
--- A token that counts now and has the agent relied on differently.
-SELECT id, trust FROM token
-WHERE agent = ?1 AND trust <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
+-- A token that counted after ?3 and has the agent relied on differently, and when it ends; a revoked one last.
+SELECT id, trust, coalesce(revoked_at, expires_at) FROM token
+WHERE agent = ?1 AND trust <> ?2 AND (revoked_at IS NULL OR revoked_at > ?3) AND (expires_at IS NULL OR expires_at > ?3)
+ORDER BY revoked_at IS NOT NULL LIMIT 1;
 
 -- name: token_of_agent
 -- A token of an agent that counts now: all of them name one owner and one trust.

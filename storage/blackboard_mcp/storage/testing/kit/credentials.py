@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from blackboard_mcp.protocols.access import Role, Scope, Trust
-from blackboard_mcp.protocols.credentials import AccessToken, CredentialStore, TokenState
+from blackboard_mcp.protocols.credentials import ENDING_SECONDS, AccessToken, CredentialStore, TokenState
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -96,13 +96,32 @@ class CredentialTests:
         assert await store.owner_of("alice") == "acme"
         clock.advance(10)
         assert await tokens.token_of_agent("alice") is None
+        clock.advance(ENDING_SECONDS)
         await tokens.add_token(made := new(clock, "t2", owner="other"))
         assert await tokens.token_of_agent("alice") == made
         assert await store.owner_of("alice") == "other"
         await tokens.revoke_token("t2")
         assert await tokens.token_of_agent("alice") is None
+        clock.advance(ENDING_SECONDS)
         await tokens.add_token(new(clock, "t3"))
         assert await store.owner_of("alice") == "alice"
+
+    async def test_while_calls_of_an_ended_token_may_go_on_its_agent_gets_no_other_owner_or_trust(
+        self, tokens: CredentialStore, store: BoardStore, clock: HandClock
+    ) -> None:
+        ends = clock.now() + timedelta(seconds=9)
+        await tokens.add_token(new(clock, "t1", owner="acme"))
+        await tokens.add_token(new(clock, "t2", owner="acme", expires_at=ends))
+        clock.advance(9)
+        await tokens.revoke_token("t1")
+        for late in (1, ENDING_SECONDS - 1):
+            for other in (new(clock, "t3", owner="other"), new(clock, "t3", owner="acme", trust=Trust.LOW)):
+                with pytest.raises(Refused, match="may go on for 5 seconds"):
+                    await tokens.add_token(other)
+            assert await store.owner_of("alice") == "acme"
+            clock.advance(late)
+        await tokens.add_token(new(clock, "t3", owner="other", trust=Trust.LOW))
+        assert await store.owner_of("alice") == "other"
 
     async def test_an_agent_is_relied_on_as_its_tokens_that_count_say(
         self, tokens: CredentialStore, clock: HandClock
@@ -114,6 +133,7 @@ class CredentialTests:
         await tokens.add_token(new(clock, "t2", trust=Trust.LOW))
         for id_ in ("t1", "t2"):
             await tokens.revoke_token(id_)
+        clock.advance(ENDING_SECONDS)
         await tokens.add_token(new(clock, "t3"))
 
     async def test_use_is_recorded_forwards(self, tokens: CredentialStore, clock: HandClock) -> None:
