@@ -9,6 +9,7 @@ import boards
 import pytest
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.server.board import Board
+from blackboard_mcp.server.limits.limits import Limits
 
 board, mode, LEGACY, MODERN = boards.board, boards.mode, boards.LEGACY, boards.MODERN
 DRAFTS = {"key": "draft:**", "status": "DELETED"}
@@ -127,6 +128,21 @@ async def test_more_than_a_transaction_holds_is_refused_whole(board: Any) -> Non
     assert "one transaction makes at most 100 writes, so delete by narrower patterns" in told["message"]
     assert "expected=" not in told["message"]
     assert len(await live(ben)) == 120
+
+
+async def test_each_entry_that_a_pattern_deletes_counts_as_written(tmp_path: Path, mode: str) -> None:
+    limits = Limits(lull_seconds=0, posts_burst=100, posts_per_second=0.01)
+    async with boards.open_boards(tmp_path, mode, limits=limits) as board:
+        ben = await board.join("ben")
+        await ben.do("post", items=[{"text": f"x {n}", "key": f"many:{n}"} for n in range(60)])
+        refused = await ben.call(
+            "transaction", writes=[{"key": "many:*", "status": "DELETED", "expected": 60}]
+        )
+        assert refused.is_error
+        assert refused.structured_content["error"] == "rate_limited"
+        assert len(await live(ben)) == 60
+        await ben.do("transaction", writes=[{"key": "many:1*", "status": "DELETED", "expected": 11}])
+        assert len(await live(ben)) == 49
 
 
 async def test_what_comes_meanwhile_is_not_deleted_uncounted(

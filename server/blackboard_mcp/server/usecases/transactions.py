@@ -187,6 +187,7 @@ class Transactions:
         store, reads = self._board.store, dict(wanted.reads)
         for fields in patterns:
             found, seq = await cleared(store, board, agent, fields, MAX_WRITES - len(writes))
+            self._board.quotas.charge(agent, board, max(0, len(found) - 1))
             writes += found
             reads.setdefault(fields.key or "", Since(seq))
         return writes, replace(wanted, reads=reads)
