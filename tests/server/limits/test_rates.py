@@ -271,6 +271,19 @@ def test_what_several_let_through_at_once_is_paid_back(time: Time) -> None:
     assert through == 2 * 150 - 200, "in the long run the rate is that of one server"
 
 
+def test_a_server_that_was_paused_refuses_nobody_for_what_others_let_through_long_ago(time: Time) -> None:
+    one, paused = shared(time, 2)
+    tell([one, paused])
+    told = []
+    for _ in range(100):
+        time.now += 1
+        assert taken(one, "a", "main", 2) == 2
+        told += one.taken()
+    assert paused.taken() == []
+    paused.took_elsewhere(told)
+    assert taken(paused, "a", "main", 150) == 100
+
+
 def test_a_server_alone_keeps_nothing_to_tell(time: Time) -> None:
     quotas = Quotas(LIMITS, clock=time)
     quotas.charge("a", "main", 5)

@@ -208,6 +208,8 @@ class Quotas:
         self._clock = clock
         self.shared = False
         """Whether other servers have to be told what is taken here."""
+        self._asked = self._asked_before = self._clock()
+        """When `taken` was called last, and the time before that."""
         self._items = _Meter(
             "items",
             "posts_per_second",
@@ -271,6 +273,7 @@ class Quotas:
 
     def taken(self) -> list[Taken]:
         """Returns and forgets what was taken here since the last call; needs `shared`."""
+        self._asked_before, self._asked = self._asked, self._clock()
         told = []
         for meter in (self._items, self._bytes):
             told += [(meter.unit, who, board, amount) for (who, board), amount in meter.untold.items()]
@@ -278,8 +281,12 @@ class Quotas:
         return told
 
     def took_elsewhere(self, taken: Iterable[Taken]) -> None:
-        """Takes from the buckets what other servers gave out; a level may fall below nothing."""
-        now = self._clock()
+        """Takes from the buckets what other servers gave out; a level may fall below nothing.
+
+        It counts as taken when this process asked `taken` the time before last: one that was paused hears of minutes at
+        once, and its buckets filled meanwhile.
+        """
+        now = self._asked_before
         meters = {meter.unit: meter for meter in (self._items, self._bytes)}
         for unit, who, board, amount in taken:
             if not self._unlimited and unit in meters:
