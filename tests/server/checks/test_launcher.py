@@ -162,6 +162,20 @@ async def test_what_hides_from_its_group_ends_with_it(top: Path) -> None:
     assert not alive(mark)
 
 
+async def test_what_removes_its_own_folder_is_bounded_and_ends_as_else(top: Path) -> None:
+    mark = f"mark-{os.urandom(8).hex()}"
+    # It goes on for as long as the launcher needs to look at it.
+    code = f"'{mark}'\nimport shutil\nshutil.rmtree('.', ignore_errors=True)\n{HIDDEN}\ntime.sleep(1)"
+    assert (await run(python(code), top, FREE)).ok
+    assert not alive(mark)
+
+
+async def test_a_launcher_that_was_killed_is_told_as_killed(top: Path) -> None:
+    outcome = await run(python("import os; os.kill(os.getppid(), 9)"), top, FREE)
+    assert (outcome.ok, outcome.why) == (False, "its launcher was killed")
+    assert outcome.seconds < PATIENCE
+
+
 async def test_a_full_disk_ends_it(top: Path) -> None:
     outcome = await run(python("import time; time.sleep(600)"), top, 2**60)
     assert "free on the disk" in outcome.why

@@ -156,6 +156,27 @@ async def test_what_was_due_when_a_server_ended_runs_after_the_next_start(tmp_pa
         assert not copies(tmp_path)
 
 
+async def test_a_server_that_starts_leaves_the_copy_on_which_another_runs_a_check(tmp_path: Path) -> None:
+    data, going, go = tmp_path / "data", tmp_path / "going", tmp_path / "go"
+    waits = f"touch {going}; while [ ! -e {go} ]; do sleep 0.02; done; cat a.txt"
+    check = Check("waits", ("sh", "-c", waits))
+    opening: dict[str, Any] = {"tools": SETS, "background": True, "check": (check,)}
+    left = data / "checks" / "run-left"
+    async with boards.open_boards(data, boards.MODERN, **opening) as one:
+        ann, _ = await one.join("ann", "bob")
+        await ann.say("artifact_write", path="a.txt", content="all there")
+        async with asyncio.timeout(PATIENCE):
+            while not going.exists():  # noqa: ASYNC110 - a check tells nothing before its end
+                await asyncio.sleep(0.02)
+            left.mkdir()
+            async with boards.open_boards(data, boards.LEGACY, **opening):
+                while left.exists():  # noqa: ASYNC110 - nor does a server what it removes
+                    await asyncio.sleep(0.02)
+                go.touch()
+                await news(ann, "waits passed at rev 1")
+        assert "1\tall there" in await ann.say("artifact_read", path="check:waits")
+
+
 async def test_a_failure_whose_hot_issue_a_crash_prevented_is_one_after_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

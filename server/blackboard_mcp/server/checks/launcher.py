@@ -162,8 +162,11 @@ def _bound(order: dict[str, Any]) -> None:
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
-def _broken(order: dict[str, Any], began: float, output: Output) -> str:
-    """Returns the limit that the check breaks, in words; empty if it keeps them."""
+def _broken(order: dict[str, Any], folder: int, began: float, output: Output) -> str:
+    """Returns the limit that the check breaks, in words; empty if it keeps them.
+
+    `folder` is open: the check may have removed it.
+    """
     if time.monotonic() - began > order["seconds"]:
         return f"it ran longer than {order['seconds']} s"
     if output.size > _MOST:
@@ -174,7 +177,7 @@ def _broken(order: dict[str, Any], began: float, output: Output) -> str:
             return f"it had more than {order['processes']} processes"
         if sum(running.values()) > order["memory_bytes"]:
             return f"it took more than {order['memory_bytes']:,} bytes of memory"
-    room = os.statvfs(order["folder"])
+    room = os.statvfs(folder)
     if room.f_bavail * room.f_frsize < order["free_bytes"]:
         return f"it left less than {order['free_bytes']:,} bytes free on the disk"
     return ""
@@ -185,6 +188,7 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     os.set_blocking(reading, False)
     began = time.monotonic()
     try:
+        folder = os.open(order["folder"], os.O_RDONLY)
         check = subprocess.Popen(
             order["run"],
             stdin=subprocess.DEVNULL,
@@ -200,18 +204,20 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     os.close(writing)
     output, broken, status = Output(), "", None
     watched, look = [reading, 0], began
-    while not broken and (status := check.poll()) is None:
-        ready, _, _ = select.select(watched, [], [], _TICK)
-        if reading in ready and not _drain(reading, output):
-            watched.remove(reading)
-        if 0 in ready and not os.read(0, 4_096):
-            broken = "the server ended"
-        elif (now := time.monotonic()) >= look:
-            broken = _broken(order, began, output)
-            # Looking takes a tenth of the time at most, however many processes there are.
-            look = time.monotonic() + max(_TICK, 10 * (time.monotonic() - now))
-    seconds = time.monotonic() - began
-    end_all(check.pid)
+    try:
+        while not broken and (status := check.poll()) is None:
+            ready, _, _ = select.select(watched, [], [], _TICK)
+            if reading in ready and not _drain(reading, output):
+                watched.remove(reading)
+            if 0 in ready and not os.read(0, 4_096):
+                broken = "the server ended"
+            elif (now := time.monotonic()) >= look:
+                broken = _broken(order, folder, began, output)
+                # Looking takes a tenth of the time at most, however many processes there are.
+                look = time.monotonic() + max(_TICK, 10 * (time.monotonic() - now))
+        seconds = time.monotonic() - began
+    finally:
+        end_all(check.pid)
     _drain(reading, output)
     if status is not None and status < 0:
         broken = _ended_by(-status, order)

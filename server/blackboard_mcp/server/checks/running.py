@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -91,6 +92,7 @@ async def run(check: Check, top: Path, free_bytes: int) -> Outcome:
         "environment": {**given, "HOME": str(home), "TMPDIR": str(home)},
         "free_bytes": free_bytes,
     }
+    began = time.monotonic()
     launcher = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
@@ -109,8 +111,10 @@ async def run(check: Check, top: Path, free_bytes: int) -> Outcome:
         async with asyncio.timeout(check.seconds + _BELT):
             said = await launcher.stdout.read()
         outcome = Outcome(**json.loads(said))
-    except (TimeoutError, ValueError, ConnectionError):
+    except TimeoutError:
         return Outcome(None, "its launcher did not end", check.seconds + _BELT, "")
+    except (ValueError, ConnectionError):
+        return Outcome(None, "its launcher was killed", round(time.monotonic() - began, 2), "")
     finally:
         # The end of its input makes the launcher end all; it is awaited so that nothing runs on.
         launcher.stdin.close()

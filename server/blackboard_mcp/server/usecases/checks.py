@@ -235,9 +235,12 @@ class Checks:
         return self._folder / f"output-{hashlib.sha256(f'{board}/{name}'.encode()).hexdigest()[:24]}"
 
     def _clean(self) -> None:
-        """Removes what a server that was killed left behind."""
+        """Removes what a server that was killed left behind, and nothing that another process is using."""
         for left in self._folder.glob("run-*"):
-            shutil.rmtree(left, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                lock = _locked(left, wait=False)
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
 
     async def _look(self, board: str) -> None:
         """Begins what is due on a board that takes posts; what goes wrong there keeps no other board waiting."""
@@ -325,8 +328,7 @@ class Checks:
         try:
             if not by_hand and not await self._due(board, check):
                 return None
-            await in_thread(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700))
-            folder = Path(await in_thread(lambda: tempfile.mkdtemp(prefix="run-", dir=self._folder)))
+            folder, lock = await in_thread(partial(_run_folder, self._folder))
             try:
                 revision, broken = await self._export(board, folder / "files")
                 outcome = (
@@ -336,6 +338,7 @@ class Checks:
                 )
             finally:
                 await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
+                os.close(lock)
             return await self._post(board, check, revision, outcome)
         finally:
             await self._board.store.release(lease, holder)
@@ -426,6 +429,35 @@ class Checks:
 
 def _tag(name: str) -> str:
     return f"check:{name}"
+
+
+def _run_folder(top: Path) -> tuple[Path, int]:
+    """Makes and locks a folder for one run; returns it with the open lock."""
+    top.mkdir(parents=True, exist_ok=True, mode=0o700)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=top))
+        with contextlib.suppress(FileNotFoundError):  # a server that starts may remove it before it is locked
+            lock = _locked(folder)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+
+
+def _locked(folder: Path, *, wait: bool = True) -> int:
+    """Opens a folder and locks it; the system unlocks it as its process ends.
+
+    Raises:
+        OSError: it is gone; or another process has locked it, and this one does not `wait`.
+    """
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def _put(place: Path, body: bytes) -> None:
