@@ -169,6 +169,41 @@ async def test_a_damaged_repository_is_made_anew(store: SqlBoardStore, tmp_path:
     assert tree(tmp_path) == {"artifacts/a.md": b"one"}
 
 
+@pytest.mark.parametrize("broken", ["index emptied", "index lost", "pack lost"])
+async def test_a_damaged_pack_is_made_anew(store: SqlBoardStore, tmp_path: Path, broken: str) -> None:
+    await write(store, "a.md", "one\n" * 1_000)
+    head = await Committer(store, tmp_path).update("main")
+    with Repo(str(folder_of(tmp_path, "main"))) as repo:
+        repo.object_store.pack_loose_objects()
+    what, how = broken.split()
+    (path,) = (folder_of(tmp_path, "main") / "objects/pack").glob("*.idx" if what == "index" else "*.pack")
+    path.chmod(0o600)
+    match how:
+        case "emptied":
+            path.write_bytes(b"")
+        case "lost":
+            path.unlink()
+    assert await Committer(store, tmp_path).update("main") == head
+    assert tree(tmp_path) == {"artifacts/a.md": b"one\n" * 1_000}
+
+
+@pytest.mark.parametrize("kind", ["blob", "commit"])
+async def test_damage_that_an_update_does_not_meet_is_found_by_a_look_at_the_whole(
+    store: SqlBoardStore, tmp_path: Path, kind: str
+) -> None:
+    await write(store, "a.md", "one")
+    first = await Committer(store, tmp_path).update("main")
+    await write(store, "b.md", "two")
+    last = await Committer(store, tmp_path).update("main")
+    id_ = first if kind == "commit" else (await store.read_artifact("main", "a.md")).revision.blob
+    path = folder_of(tmp_path, "main") / "objects" / id_[:2] / id_[2:]
+    path.chmod(0o600)
+    path.write_bytes(b"")
+    assert await Committer(store, tmp_path).update("main", whole=True) == last
+    assert tree(tmp_path) == {"artifacts/a.md": b"one", "artifacts/b.md": b"two"}
+    assert len(commits(tmp_path)) == 2
+
+
 async def test_locks_that_a_killed_process_left_are_removed(
     store: SqlBoardStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ async def _workspace(settings: Settings, history: bool) -> None:
             )
 
         committer = Committer(opened.store, settings.repositories)
-        head = await committer.update(settings.board, lines if history else None)
+        head = await committer.update(settings.board, lines if history else None, whole=True)
     where = folder_of(settings.repositories, settings.board)
     click.echo(
         f"{where} has revision {last[0].number if last else 0} of board {settings.board}, commit {head[:12]}"

@@ -12,7 +12,6 @@ import logging
 import os
 import shutil
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from pathlib import Path
@@ -80,8 +79,12 @@ class Committer:
                     if board not in self._again:
                         self._again[board] = asyncio.get_running_loop().call_later(_AGAIN, self._retry, board)
 
-    async def update(self, board: str, history: Callable[[], AsyncIterator[bytes]] | None = None) -> str:
+    async def update(
+        self, board: str, history: Callable[[], AsyncIterator[bytes]] | None = None, *, whole: bool = False
+    ) -> str:
         """Brings a board's repository up to date, with the history of the board if given; returns its last commit.
+
+        `whole` looks at all that the branch leads to, also at what the update does not need.
 
         Raises:
             OSError: it cannot be written.
@@ -89,17 +92,21 @@ class Committer:
         async with self._busy:
             folder = folder_of(self._top, board)
             for _ in range(_ATTEMPTS):
-                head = await self._try(board, folder, history)
+                head = await self._try(board, folder, history, whole=whole)
                 if head is not None:
                     return head
                 await asyncio.sleep(_PAUSE)
         raise OSError(f"others keep writing {folder}")
 
     async def _try(
-        self, board: str, folder: Path, history: Callable[[], AsyncIterator[bytes]] | None
+        self,
+        board: str,
+        folder: Path,
+        history: Callable[[], AsyncIterator[bytes]] | None,
+        *,
+        whole: bool,
     ) -> str | None:
         """Returns the last commit after an update; `None` if another process was quicker, or it was damaged."""
-        from dulwich.errors import NotGitRepository, ObjectFormatException
         from dulwich.file import FileLocked
 
         from .repository import Moved, Repository
@@ -108,6 +115,8 @@ class Committer:
         try:
             repository = await asyncio.to_thread(Repository, folder)
             await self._catch_up(board, repository)
+            if whole:
+                await asyncio.to_thread(repository.check)
             if history is not None:
                 lines = b"".join([part async for part in history()])
                 await asyncio.to_thread(repository.put_history, lines)
@@ -118,13 +127,18 @@ class Committer:
         except FileLocked as error:
             await asyncio.to_thread(_unlock, Path(os.fsdecode(error.lockfilename)))
             return None
-        except (KeyError, AssertionError, ValueError, zlib.error, NotGitRepository, ObjectFormatException):
+        except (OSError, BlackboardError):
+            raise
+        except Exception:  # dulwich has no common error for what it cannot read
             logger.warning("the repository %s is damaged and is made anew", folder, exc_info=True)
             await asyncio.to_thread(_put_away, folder)
             return None
         finally:
             if repository is not None:
-                repository.close()
+                with contextlib.suppress(
+                    BufferError
+                ):  # an error above may still hold a part of a damaged pack
+                    repository.close()
 
     async def _catch_up(self, board: str, repository: Repository) -> None:
         from .repository import stamp

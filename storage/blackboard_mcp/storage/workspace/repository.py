@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from blackboard_mcp.protocols.workspace import ArtifactContent, Revision
-from dulwich.objects import Blob, Commit, ObjectID, Tree
+from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
 
@@ -85,6 +85,29 @@ class Repository:
                 found[mark] = at
             at = commit.parents[0] if commit.parents else None
         return found
+
+    def check(self) -> None:
+        """Reads every object that the branch leads to.
+
+        Raises:
+            ValueError: one is damaged.
+            KeyError: one is missing.
+        """
+        seen: set[ObjectID] = set()
+        left = [] if (end := self._head()) is None else [end]
+        while left:
+            id_ = left.pop()
+            if id_ in seen:
+                continue
+            seen.add(id_)
+            number, raw = self._repo.object_store.get_raw(id_)
+            found = ShaFile.from_raw_string(number, raw)
+            if found.id != id_:
+                raise ValueError(id_)
+            if isinstance(found, Commit):
+                left += [found.tree, *found.parents]
+            elif isinstance(found, Tree):
+                left += [entry.sha for entry in found.iteritems()]
 
     def go_back(self, was: ObjectID | None, to: ObjectID) -> None:
         """Moves the branch from its end back to a commit; what came after it stays under `refs/former/`.
