@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import io
 import json
+import zlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -75,6 +77,20 @@ def raw(change: Callable[[bytes], bytes]) -> Callable[[list[Line]], bytes]:
 
 def nested(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
+
+
+def revision(told: list[Line], number: int) -> Line:
+    rows = (one for line in told for one in line.get("rows", {}).get("artifact_revision", ()))
+    return next(one for one in rows if one["revision"] == number)
+
+
+def file_row(**changed: Any) -> Spoil:
+    """Changes the first revision of a file."""
+    return lambda told: revision(told, 1).update(changed)
+
+
+def packed(body: bytes) -> str:
+    return base64.b64encode(zlib.compress(body)).decode()
 
 
 def last(told: list[Line]) -> Line:
@@ -147,6 +163,26 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "another format": (lambda told: told[0].update(format_version=2), "version 2 of the format"),
     "a strange member": (lambda told: told[3].update(extra=1), "Line 4: a member 'extra'"),
     "an event that there is not": (lambda told: told[3].update(event="item.flown"), "there is no event"),
+    "a file outside": (file_row(path="../../a.md"), "'../../a.md' is no path of the workspace"),
+    "a file in another spelling": (file_row(path="docs/e\u0301.md"), "not in composed characters"),
+    "a file in a file": (
+        lambda told: revision(told, 3).update(path="docs/a.md/b", folded="docs/a.md/b"),
+        "docs/a.md is in the way of docs/a.md/b",
+    ),
+    "a folder in another case": (
+        lambda told: revision(told, 3).update(path="Docs/b", folded="docs/b"),
+        "docs is in the way of Docs/b",
+    ),
+    "a file of other content": (file_row(body=packed(b"two")), "revision 1 of the files: its number"),
+    "a file that cannot be unpacked": (file_row(body="AAAA"), "revision 1 of the files: Error -"),
+    "a file that is cut": (file_row(body=packed(b"one")[:8]), "is not what it says"),
+    "a file beyond all": (file_row(body=packed(bytes(10**7))), "more than 1,000,000 bytes"),
+    "a file by nobody": (file_row(agent="a\nparent b"), "is not an agent's name"),
+    "a file that was there before": (file_row(before=1), "what was before it"),
+    "a deleted file that was not there": (
+        file_row(op="deleted", body="", size=0, lines=0, blob=""),
+        "there is no file docs/a.md to delete",
+    ),
     "no instant": (lambda told: told[3].update(at="yesterday"), "at must be an instant"),
     "no zone of time": (lambda told: told[3].update(at="2026-01-01T00:00:00"), "at must be an instant"),
     "other text": (

@@ -36,6 +36,7 @@ from ..operations.ledger import token_counts
 from ..operations.ledger.ledger import get_board
 from ..operations.ledger.rows import FORGOTTEN, Steps, config_of, sql
 from . import lines
+from .files import wrong_files
 from .forms import ITEM
 from .lines import BadLine
 from .tables import AT_END, BOARD, BY_NAME, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
@@ -138,6 +139,8 @@ def finish(progress: ImportProgress, sha256: str, counting: Counting | None = No
         raise BadLine(
             last, f"the row {rows[0][1]} of {rows[0][0]} is denied by what the items and the log say"
         )
+    if wrong := (yield from wrong_files(no)):
+        raise BadLine(last, wrong)
     recounted = 0 if counting is None else (yield from _recount(progress, counting))
     for name in _FILLED:
         yield sql(name), (no,)

@@ -93,7 +93,7 @@ def write_artifact(
     op: ArtifactOp = "deleted" if new is None else "written" if edit.restore is None else "restored"
     number = (yield sql("artifact_last"), (ledger.no,))[0][0] + 1
     before = rows[0][0] if rows else 0
-    size, lines, blob = len(new or b""), line_count(new or b""), _blob(new)
+    size, lines, blob = len(new or b""), line_count(new or b""), blob_of(new)
     packed = b"" if new is None else zlib.compress(new, _LEVEL)
     told = (op, before, size, lines, blob, agent, message, write.now)
     yield sql("artifact_add"), (ledger.no, number, path, fold(path), *told, packed)
@@ -246,7 +246,7 @@ def _check_place(ledger: Ledger, path: str) -> Steps[None]:
         )
 
 
-def _blob(body: bytes | None) -> str:
+def blob_of(body: bytes | None) -> str:
     """Returns Git's id of a content; empty for none."""
     if body is None:
         return ""
