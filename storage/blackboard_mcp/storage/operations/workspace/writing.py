@@ -188,7 +188,7 @@ def _replaced(path: str, body: bytes, old: bytes, new: bytes, *, every: bool) ->
         )
     if old not in body and b"\r\n" in body and b"\r" not in old:
         # Answers show lines without the CR at their ends.
-        old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
+        old, new = (part.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n") for part in (old, new))
     found = body.count(old)
     if found == 0:
         other = old.decode().casefold() in body.decode().casefold()

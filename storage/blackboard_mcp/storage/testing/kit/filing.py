@@ -188,6 +188,8 @@ class WorkspaceTests:
         await write(at, "alice", "a.txt", "one\r\ntwo\r\n")
         await write(at, "alice", "a.txt", replace=(b"one\ntwo", b"1\n2"))
         assert await content(at, "a.txt") == b"1\r\n2\r\n"
+        await write(at, "alice", "a.txt", replace=(b"1\n2", b"1\r\n2\n3"))
+        assert await content(at, "a.txt") == b"1\r\n2\r\n3\r\n"
         await write(at, "alice", "b.bin", append=b"\0one")
         with pytest.raises(InvalidInput, match="is not text"):
             await write(at, "alice", "b.bin", replace=(b"one", b"two"))
