@@ -116,6 +116,7 @@ async def test_the_path_of_a_file_lists_it_and_a_revision_to_come_is_refused(boa
     await ann.do("artifact_write", path="docs/a.md", content="one\n")
     assert (await ann.say("artifact_list", path="docs/a.md")).startswith("docs/a.md rev 1 by ann")
     assert (await ann.say("artifact_list", path="docs/b.md")).startswith("nothing matches docs/b.md")
+    assert (await ann.say("artifact_list", path="DOCS/*.md")).startswith("docs/a.md rev 1 by ann")
     failed = await ann.fail("artifact_read", path="docs/a.md", revision=7)
     assert failed["error"] == "invalid"
     assert "the newest of the board's files is 1" in failed["message"]

@@ -191,19 +191,24 @@ class Workspace:
         check_agent(agent)
         name = await self._board.board_of(board, agent)
         folder, glob = _folder_of(path)
-        files: list[Revision] = []
-        place = ""
-        while True:
-            page = await self._board.store.artifacts(name, folder, place, MAX_PAGE)
-            files += page
-            if len(page) < MAX_PAGE:
-                break
-            place = page[-1].path
-        if not files and folder and not glob:
+        files = await self._in_folder(name, folder)
+        if not files and folder and glob:  # which may spell the folder in another way
+            files = await self._in_folder(name, "")
+        elif not files and folder:
             with suppress(UnknownReference):
                 files = [(await self._board.store.read_artifact(name, folder)).revision]
         listing = await in_thread(partial(_listed, files, folder, glob, depth, after))
         return listing, await self._known(name, agent, folder, [entry.path for entry in listing.entries])
+
+    async def _in_folder(self, board: str, folder: str) -> Sequence[Revision]:
+        files: list[Revision] = []
+        while page := await self._board.store.artifacts(
+            board, folder, files[-1].path if files else "", MAX_PAGE
+        ):
+            files += page
+            if len(page) < MAX_PAGE:
+                break
+        return files
 
     async def outline(self, agent: str, board: str | None, listing: Listing) -> Sequence[Outline]:
         """Returns what is defined in the listed files, those of the first `MAX_OUTLINED`."""
