@@ -356,6 +356,26 @@ async def test_a_call_that_is_cancelled_while_a_class_thinks_denies_nobody_else_
         assert (await ben.do("query", key="k:ada"))["items"] == []
 
 
+async def test_a_class_is_not_asked_about_calls_that_were_cancelled_before_their_turn(
+    tmp_path: Path, mode: str, samples: str
+) -> None:
+    module = sys.modules[samples]
+    async with boards.open_boards(tmp_path, mode, validator=(f"pauses={samples}:Pauses",)) as at:
+        ada, ben = await ruled(at, {"key": "k:*", "validator": "pauses"})
+        first = asyncio.create_task(ada.post("first", key="k:ada"))
+        await asyncio.to_thread(module.REACHED.wait, 10)
+        board = at.opened.blackboard
+        gone = asyncio.create_task(board.post("ada", None, [PostFields(text="gone", key="k:gone")]))
+        await ben.post("of no rule")
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        module.RELEASE.set()
+        await first
+        await ben.post("his", key="k:ben")
+        assert module.ASKED == ["first", "his"]
+
+
 async def test_a_class_that_changes_what_it_is_shown_changes_nothing_that_is_written(
     tmp_path: Path, mode: str, samples: str
 ) -> None:

@@ -33,7 +33,7 @@ class Bounded:
     """Calls one policy in a thread, with a time limit and one call at a time; others wait for their turn.
 
     A call that hangs keeps its thread, and until it ends the policy is not asked again. A caller that is cancelled
-    does not stop the policy: its turn ends when the policy has answered.
+    before its turn is not asked for; later it does not stop the policy, and its turn ends when the policy has answered.
     """
 
     def __init__(self, name: str, seconds: float | None = None, *, patient: bool = False) -> None:
@@ -42,7 +42,7 @@ class Bounded:
         self._patient = patient
         self._seconds = SECONDS if seconds is None else seconds
         self._turn = asyncio.Lock()
-        self._asking: set[asyncio.Task[Any]] = set()
+        self._asking: asyncio.Task[Any] | None = None
         self._thinking = False
         self._thread: threading.Thread | None = None
 
@@ -52,26 +52,19 @@ class Bounded:
         Raises:
             PolicyFailed: it raised, took longer than its seconds, had no turn in time, or an earlier call hangs.
         """
-        asking = asyncio.create_task(self._in_turn(question))
-        self._asking.add(asking)
-        asking.add_done_callback(self._ended)
-        return await asyncio.shield(asking)
-
-    def _ended(self, asking: asyncio.Task[Any]) -> None:
-        self._asking.discard(asking)
-        if not asking.cancelled():
-            asking.exception()  # its caller may be gone: asyncio then does not log a failure as a fault
-
-    async def _in_turn(self, question: Callable[[], T]) -> T:
         try:
             async with asyncio.timeout(None if self._patient else TURN_SECONDS):
                 await self._turn.acquire()
         except TimeoutError:
             raise PolicyFailed("is too slow for the calls that come") from None
-        try:
-            return await self._run(question)
-        finally:
-            self._turn.release()
+        asking = self._asking = asyncio.create_task(self._run(question))
+        asking.add_done_callback(self._ended)
+        return await asyncio.shield(asking)
+
+    def _ended(self, asking: asyncio.Task[Any]) -> None:
+        self._turn.release()
+        if not asking.cancelled():
+            asking.exception()  # its caller may be gone: asyncio then does not log a failure as a fault
 
     async def _run(self, question: Callable[[], T]) -> T:
         if self._thinking:

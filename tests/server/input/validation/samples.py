@@ -10,6 +10,8 @@ RELEASE = threading.Event()
 """Set to let `Hangs` and `Pauses` go on."""
 REACHED = threading.Event()
 """Set when `Pauses` was asked."""
+ASKED: list[str | None] = []
+"""The texts that `Pauses` was asked about."""
 
 
 class NoShouting:
@@ -36,6 +38,7 @@ class Pauses:
     """Takes its time, and then allows."""
 
     def check(self, writing: Writing) -> str | None:
+        ASKED.append(writing.text)
         REACHED.set()
         RELEASE.wait(10)
         return None
