@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.demo.process import command, environment
+from blackboard_mcp.server.doctor import programs
+from blackboard_mcp.server.text.tokens import load_tokenizer
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
 from blackboard_mcp.storage.sqlite import driver, place
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -224,8 +227,6 @@ def test_an_archive_without_lancedb_is_noted_and_nothing_wrong(data: Path) -> No
 
 
 def test_a_package_of_another_version_is_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from blackboard_mcp.server.doctor import programs
-
     there = programs.version
     monkeypatch.setattr(programs, "version", lambda name: "1.0" if name == "mcp" else there(name))
     found = diagnose(data, "--quick")["package-wrong"]
@@ -233,6 +234,20 @@ def test_a_package_of_another_version_is_found(data: Path, monkeypatch: pytest.M
     assert found["facts"]["found"] == "1.0"
     monkeypatch.undo()
     assert diagnose(data, "--quick") == {}
+
+
+def test_a_missing_counter_of_tokens_is_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def there(name: str) -> str:
+        if name == "tiktoken":
+            raise PackageNotFoundError
+        return version(name)
+
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    monkeypatch.setattr(programs, "version", there)
+    load_tokenizer.cache_clear()
+    found = diagnose(data, "--quick")
+    assert found.keys() == {"package-wrong"}
+    assert found["package-wrong"]["facts"]["package"] == "tiktoken"
 
 
 def test_a_low_limit_of_open_files_is_found(data: Path) -> None:

@@ -13,7 +13,7 @@ from ..plugins.protocols import Protocols
 from ..pruning.policies import Policies
 from ..settings.server import Settings
 from ..strategies.strategies import Strategies
-from ..text.tokens import Tokenizers
+from ..text.tokens import VOCABULARIES, Tokenizers
 from .findings import Finding, problem
 
 
@@ -33,7 +33,7 @@ def look(settings: Settings) -> Iterator[Finding]:
 
 def _trials(settings: Settings) -> list[Callable[[], object]]:
     return [
-        lambda: Tokenizers(settings.tokenizer),
+        lambda: None if settings.tokenizer in VOCABULARIES else Tokenizers(settings.tokenizer),
         lambda: Policies(settings.policy),
         lambda: Validators(settings.validator),
         lambda: AccessPolicies(settings.access),
