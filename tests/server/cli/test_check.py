@@ -94,6 +94,15 @@ async def test_the_hot_issue_of_a_check_that_is_no_longer_set_is_ended_by_hand(g
     assert run(given, "check", "--end").returncode == 2
 
 
+def test_the_hot_issue_of_a_check_that_is_now_for_other_boards_is_ended_by_hand(
+    given: dict[str, str],
+) -> None:
+    assert run(given, "check", "sums", *at(given)).returncode == 1
+    moved = CONFIG.replace('name = "sums"\n', 'name = "sums"\nboards = ["side"]\n')
+    Path(given["CHECK_CONFIG"]).write_text(moved)
+    assert said(given, "check", "sums", "--end", *at(given)) == "I-2 is resolved\n"
+
+
 async def test_a_hot_issue_under_debate_ends_with_the_debate(given: dict[str, str]) -> None:
     assert run(given, "check", "sums", *at(given)).returncode == 1
     data = Path(given["BLACKBOARD_DATA"])

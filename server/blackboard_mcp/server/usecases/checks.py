@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidIn
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.names import SYSTEM
+from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision
 
@@ -183,19 +184,20 @@ class Checks:
         return done
 
     async def end(self, board: str, name: str) -> Item:
-        """Resolves the hot issue of a check that is not in the settings, and returns it.
+        """Resolves the hot issue of a check that the settings do not have for the board, and returns it.
 
         One under debate is returned as it is, and ends with the debate.
 
         Raises:
-            InvalidInput: the settings have the check, or a rule asks for it.
+            InvalidInput: the settings have the check for the board, or a rule asks for it.
             UnknownReference: it has no open hot issue.
             Refused: the board takes no posts.
         """
-        if self._results.is_own(name):
+        set_here = any(check.name == name and check.covers(board) for check in self._checks)
+        if set_here or name.startswith((ABSENT, EXISTS)):
             raise InvalidInput(
-                f"The settings or a rule have {name} checked. Its hot issue ends as the check passes, or once none of "
-                "them names it. Nothing was changed."
+                f"The settings or a rule have {name} checked on board {board}. Its hot issue ends as the check passes, "
+                "or once none of them names it. Nothing was changed."
             )
         issue = await self._results.issue(board, name)
         if issue is None or issue.status in FINISHED:
