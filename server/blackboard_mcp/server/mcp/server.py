@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from blackboard_mcp.protocols.access import Action, Principal
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.server.access.door import EnterHook
 from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.input.arguments import schema_tokens
 from blackboard_mcp.server.limits.limits import Limits
@@ -205,14 +204,6 @@ class BoardServer:
         Without a hook, a caller may subscribe to every resource that it may read.
         """
         self._subscriptions.may_subscribe = hook
-
-    def on_enter(self, hook: EnterHook) -> None:
-        """Sets `hook(principal, needs, board)`, awaited before each use case.
-
-        It returns the grant, or raises the refusal. It is asked again while calls wait. Without a hook
-        everybody may do everything.
-        """
-        self._door.enter = hook
 
     def on_call(self, hook: CallHook) -> None:
         """Sets `hook(caller)`, awaited before each tool runs; an error it raises is the call's answer."""
