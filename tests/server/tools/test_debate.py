@@ -588,6 +588,13 @@ async def test_a_critique_withdrawn_by_its_status_names_the_debate_on_what_it_cr
     assert goes_on.splitlines()[0] == "C-2 WITHDRAWN; the debate on F-1 goes on"
     over = await carol.say("post", id="C-3", status="WITHDRAWN")
     assert over.splitlines()[0] == "C-3 WITHDRAWN; the debate on F-1 is over"
+    await alice.post("the valve sticks")
+    for about in (["F-1", "F-4"], ["F-1"]):
+        await bob.post(f"no, not {about}", "CRITIQUE", edges={"critiques": about})
+    several = await bob.say("post", id="C-5", status="WITHDRAWN")
+    assert several.splitlines()[0] == (
+        'C-5 WITHDRAWN; how the debates on F-1, F-4 stand: debate(op="status", id="F-1")'
+    )
 
 
 async def test_a_withdrawal_says_what_was_withdrawn_and_what_became_of_the_debate(board: Any) -> None:

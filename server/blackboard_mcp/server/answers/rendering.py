@@ -139,7 +139,9 @@ def _withdrawn(item: Item) -> str:
     is_over = item.debate != DebateState.OPEN
     against = [id_ for kind, id_ in item.cited_by if kind == "critiques"]
     about = [id_ for kind, id_ in item.cites if kind == "critiques"]
-    if len(about) == 1 and not against:
+    if about and not against:
+        if len(about) > 1:  # the state of the item is that of one of them
+            return f'; how the debates on {", ".join(about[:_NAMED])} stand: debate(op="status", id="{about[0]}")'
         return f"; the debate on {about[0]} {'is over' if is_over else 'goes on'}"
     return f"; the debate on it is over ({', '.join(against[:_NAMED]) or 'no critiques'})" if is_over else ""
 
