@@ -35,8 +35,8 @@ def recount(ledger: Ledger, count: Count, counted: Mapping[str, int]) -> Steps[b
     """Counts all texts of the board anew, adjusts its totals, and tells whether any count changed."""
     changed = yield from renew(ledger.no, count, counted)
     ((tokens, private),) = yield sql("counted_working"), (ledger.no,)
-    ledger.tokens += tokens - ledger.board.working_tokens
-    ledger.private_tokens += private - ledger.board.private_tokens
+    ledger.tokens = tokens - ledger.board.working_tokens
+    ledger.private_tokens = private - ledger.board.private_tokens
     return changed > 0
 
 

@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.runs import (
 )
 
 from ..harness import HandClock, Table
+from .counting import LETTERS
 from .planning import said, under_a_grant
 
 AGENTS = ("bob", "carol", "dave")
@@ -277,6 +278,18 @@ class RunTests:
         (kept,) = [turn for turn in (await look(at)).turns if turn.agent == "bob"]
         (item,) = (await at.store.read(at.board, "carol", [parse_ref(kept.item)], [])).items
         assert (item.author, item.text) == ("bob", "nine")
+
+    async def test_what_is_posted_as_a_board_is_closed_counts_once_under_another_tokenizer(
+        self, at: Table
+    ) -> None:
+        await start(at, agents=("bob", "carol"), sealed=True)
+        await choose(at, "bob", "carol")
+        await contribute(at, "bob", "nine")
+        change = BoardChange(lifecycle=Lifecycle.CLOSED, settings={"tokenizer": LETTERS})
+        await at.store.change_board(at.board, "alice", change, count=len)
+        texts = [(await at.item(number)).text for number in await at.query()]
+        assert "nine" in texts
+        assert (await at.standing()).working_tokens == sum(map(len, texts))
 
     async def test_a_turn_lapses_and_the_run_goes_on(self, at: Table, clock: HandClock) -> None:
         await start(at)
