@@ -294,6 +294,11 @@ def test_data_that_may_not_be_looked_into_is_found_and_named_by_other_commands(d
     for words in (["show"], ["token", "list"], ["migrate"], ["export"], ["serve"]):
         with pytest.raises(StoreError, match="may not be looked into by this user"):
             CliRunner().invoke(cli, words, env={"BLACKBOARD_DATA": str(data)}, catch_exceptions=False)
+    client = data.parent / "claude.json"
+    client.write_text("{}")
+    install = ["install", "claude-code", "--file", str(client), "--url", "http://127.0.0.1:8420/mcp"]
+    for words in (["migrate", "--print", "0", "49"], [*install, "--dry-run"]):  # these need no folder
+        assert CliRunner().invoke(cli, words, env={"BLACKBOARD_DATA": str(data)}).exit_code == 0
     data.chmod(0o700)
     assert diagnose(data, "--quick") == {}
 

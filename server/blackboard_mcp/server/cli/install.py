@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..clients.catalogue import CLIENTS, Client
+from ..settings.server import load
 from .options import Command, settings_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def install(
         )
     to = CLIENTS[client]
     place = installation.place(to, file, project)
-    settings = settings_of(config, data=data)
+    settings = load({}, config=config) if given["url"] else settings_of(config, data=data)
     wanted = installation.ClientConnection(agent=agent or client, data=settings.folder.absolute(), **given)
     parts = installation.entry_of(to, name, wanted)
     with nullcontext() if dry_run else one_at_a_time():

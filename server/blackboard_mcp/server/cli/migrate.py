@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..settings.server import Settings
+from ..settings.server import Settings, load
 from .options import existing, settings_of
 
 
@@ -28,10 +28,10 @@ def migrate(config: Path | None, data: Path | None, printed: tuple[int, int] | N
 
     With --print, a database's administrator can run what the server's user may not.
     """
-    settings = settings_of(config, data=data)
     if printed is None:
-        asyncio.run(_migrate(settings))
+        asyncio.run(_migrate(settings_of(config, data=data)))
         return
+    settings = load({"data": data}, config=config)
     from blackboard_mcp.storage.postgres.address import Address, needing_driver
 
     with needing_driver():
