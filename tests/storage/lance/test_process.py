@@ -8,7 +8,9 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Waiting
@@ -23,6 +25,13 @@ from patience import PATIENCE
 Make = Callable[..., ArchiveDocument]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+
+
+LOOPS = [pytest.param(asyncio.new_event_loop, id="asyncio")]
+with suppress(ImportError):
+    import uvloop
+
+    LOOPS.append(pytest.param(uvloop.new_event_loop, id="uvloop"))
 
 
 @pytest.fixture
@@ -171,6 +180,67 @@ async def test_a_process_that_cannot_be_begun_is_told_of(
     monkeypatch.setattr(process_module, "_PROGRAM", ("/no/such/program",))
     with pytest.raises(ArchiveUnavailable, match="No process can be begun"):
         await index.upsert([document(1, "rust")])
+
+
+@pytest.mark.parametrize("broken", ["import", "run"])
+async def test_a_process_that_cannot_run_says_why_and_is_left_alone_for_a_while(
+    index: ProcessArchiveIndex,
+    document: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    broken: str,
+) -> None:
+    # As after an upgrade or a removal of the package under a running server.
+    begun = tmp_path / "begun"
+    module = "blackboard_mcp.storage.lance." + ("host" if broken == "import" else "embedders.choice")
+    spoilt = f"import sys; sys.modules[{module!r}] = None; open({str(begun)!r}, 'a').write('x')\n"
+    if broken == "run":
+        spoilt = f"import blackboard_mcp.storage.lance.host\n{spoilt}"
+    monkeypatch.setattr(
+        process_module, "_PROGRAM", (*process_module._PROGRAM[:-1], spoilt + process_module._PROGRAM[-1])
+    )
+    for _ in range(3):
+        with pytest.raises(ArchiveUnavailable, match=f"cannot run: ModuleNotFoundError: .*{module}") as told:
+            await index.upsert([document(1, "rust")])
+        assert told.value.facts == {"reason": "unreachable"}
+    assert begun.read_text("utf-8") == "x"
+    assert (caplog.text, capfd.readouterr().err) == ("", "")
+    monkeypatch.undo()
+    index._process._left_alone_until = 0.0
+    await index.upsert([document(1, "rust eats iron")])
+    assert await numbers(index, "rust") == [1]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_one_that_ends_as_soon_as_it_is_begun_is_begun_again(
+    tmp_path: Path, document: Make, monkeypatch: pytest.MonkeyPatch, loop: Any
+) -> None:
+    begin = asyncio.create_subprocess_exec
+    begun: list[int] = []
+
+    async def begin_and_kill_the_first(*words: Any, **more: Any) -> asyncio.subprocess.Process:
+        process = await begin(*words, **more)
+        begun.append(process.pid)
+        if len(begun) == 1:
+            process.kill()
+            await process.wait()
+            assert process.stdin is not None
+            process.stdin.close()  # as the event loop does when it notices
+        return process
+
+    async def indexed() -> list[int]:
+        index = ProcessArchiveIndex(tmp_path / "archive", EmbedderChoice("none"))
+        await index.upsert([document(1, "rust eats iron")])
+        found = await numbers(index, "rust")
+        await index.close()
+        return found
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_and_kill_the_first)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(indexed()) == [1]
+    assert len(begun) == 2
 
 
 async def test_a_process_of_which_nothing_is_asked_ends_and_begins_again(

@@ -42,11 +42,25 @@ _LARGE: Final = 256 * 1024
 """Frames above this size, in bytes, are read in a thread."""
 _PIPE_BYTES: Final = 1024 * 1024
 _ATTEMPTS: Final = 2
+_LEFT_ALONE_SECONDS: Final = 30.0
+"""For how long none is begun after one that could not run."""
+_HOST: Final = """
+import os, pickle, sys
+sink = os.dup(1)
+try:
+    from blackboard_mcp.storage.lance.host import main
+    main()
+except Exception as error:
+    told = pickle.dumps(f"{type(error).__name__}: {error}")
+    os.write(sink, len(told).to_bytes(8, "big") + told)
+    sys.exit(1)
+"""
+"""The program: a process that cannot run, as when its package was replaced or removed, says why in a last frame."""
 _PROGRAM: Final = (
     sys.executable,
     "-P",  # the folder that a server was started in has no modules of ours
     "-c",
-    "from blackboard_mcp.storage.lance.host import main; main()",
+    _HOST,
 )
 _LEVELS: Final = (logging.DEBUG, logging.INFO, logging.WARNING)
 
@@ -97,6 +111,8 @@ class IndexProcess:
         self._starting = asyncio.Lock()
         self._number = 0
         self._idle: asyncio.TimerHandle | None = None
+        self._unable = ""
+        self._left_alone_until = 0.0
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -110,7 +126,7 @@ class IndexProcess:
         is made once more.
 
         Raises:
-            ArchiveUnavailable: the index raised it, it was closed, or its process ended twice.
+            ArchiveUnavailable: the index raised it, it was closed, or its process ended twice or cannot run.
         """
         for _ in range(_ATTEMPTS):
             try:
@@ -149,7 +165,7 @@ class IndexProcess:
         """Returns the process that runs, and begins one if there is none.
 
         Raises:
-            ArchiveUnavailable: the index was closed, or no process can be begun.
+            ArchiveUnavailable: the index was closed, or no process can be begun, or one could not run a moment ago.
         """
         if self._idle is not None:
             self._idle.cancel()
@@ -158,6 +174,8 @@ class IndexProcess:
             if self._closed:
                 raise ArchiveUnavailable("The archive index was closed.", reason="closed")
             if self._running is None:
+                if asyncio.get_running_loop().time() < self._left_alone_until:
+                    raise self._cannot_run()
                 try:
                     process = await asyncio.create_subprocess_exec(
                         *_PROGRAM,
@@ -171,7 +189,10 @@ class IndexProcess:
                         f"No process can be begun for the archive index: {error}.", reason="unreachable"
                     ) from error
                 assert process.stdin is not None
-                process.stdin.write(frame(self._begin))
+                with contextlib.suppress(
+                    ConnectionError, RuntimeError
+                ):  # one that ended already is noticed below
+                    process.stdin.write(frame(self._begin))
                 calls: dict[int, _Call] = {}
                 context = without()  # it outlives the call that begins it
                 context.run(METER.set, None)
@@ -182,6 +203,7 @@ class IndexProcess:
     async def _listen(self, process: asyncio.subprocess.Process, calls: dict[int, _Call]) -> None:
         """Hands answers to those who wait, until the process ends."""
         assert process.stdout is not None
+        unable = False
         try:
             while True:
                 if (head := await _head(process.stdout, calls)) is None:
@@ -192,6 +214,9 @@ class IndexProcess:
                 message = await asyncio.to_thread(pickle.loads, body) if large else pickle.loads(body)
                 if isinstance(message, Logged):
                     logging.getLogger(message.logger).log(message.level, "%s", message.text)
+                elif isinstance(message, str):
+                    unable, self._unable = True, message
+                    self._left_alone_until = asyncio.get_running_loop().time() + _LEFT_ALONE_SECONDS
                 elif isinstance(message, Lives):
                     pass
                 elif (call := calls.get(message.number)) is None:
@@ -213,7 +238,12 @@ class IndexProcess:
             code = await process.wait()
             for call in calls.values():
                 if not call.answer.done():
-                    call.answer.set_exception(_Gone(f"code {code}"))
+                    call.answer.set_exception(self._cannot_run() if unable else _Gone(f"code {code}"))
+
+    def _cannot_run(self) -> ArchiveUnavailable:
+        return ArchiveUnavailable(
+            f"The process of the archive index cannot run: {self._unable}.", reason="unreachable"
+        )
 
     def _rest(self) -> None:
         """Ends the process later if nothing is asked until then."""
