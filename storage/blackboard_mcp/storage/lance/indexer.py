@@ -65,9 +65,9 @@ class IndexRepair:
 class Indexer:
     """Keeps an index in step with a store. Each process has one `run`, with a `holder` of its own.
 
-    `batch` outbox rows are processed together, and after every `maintain_every` of these batches the index is
-    compacted. After news it waits `gather` seconds for more. `pause` is the function that waits between attempts, for a
-    number of seconds.
+    `batch` outbox rows are processed together. The index is compacted after the first of these batches, and then after
+    every `maintain_every`. After news it waits `gather` seconds for more. `pause` is the function that waits between
+    attempts, for a number of seconds.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Indexer:
         self._repair_due = False
         self._repaired = False
         self._broken = False
-        self._commits = 0
+        self._commits = maintain_every - 1  # former processes may each have ended before they compacted it
         self._cleanups = 0
         self._cleanup_at = 0.0
         self._failures = 0
