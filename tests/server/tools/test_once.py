@@ -374,6 +374,21 @@ async def test_nothing_found_to_restore_is_an_answer_that_is_kept(at: Any) -> No
     assert (await call(ada, "query_archive", query, "k2")).structured_content["items"][0]["id"] == "F-1"
 
 
+async def test_a_repeated_restore_tells_what_was_not_archived_and_what_has_left_again(at: Any) -> None:
+    ada = await at.join("ada")
+    await ada.post("The pump leaks.")
+    await ada.post("Another matter.", edges={"supersedes": ["F-1"]})
+    query = {"text": "F-1 F-2", "restore": True}
+    notice = "not archived, read() has it: F-2"
+    said = boards.text_of(await call(ada, "query_archive", query, "k"))
+    assert f"restored 1 to working memory\n{notice}\nmode exact\n" in said
+    said = boards.text_of(await call(ada, "query_archive", query, "k"))
+    assert f"restored 1 to working memory\n{notice}\nmode repeated\n" in said
+    await ada.post("Another one.", edges={"supersedes": ["F-1"]})
+    said = boards.text_of(await call(ada, "query_archive", query, "k"))
+    assert f'in the archive: read(ids=["F-1"]) shows it\n{notice}\nmode repeated\n' in said
+
+
 async def test_a_part_of_an_answer_is_not_added_twice_nor_refused_for_its_length(at: Any) -> None:
     ada, bob = await at.join("ada", "bob")
     asked = (await ada.do("request", text="why", to="bob", seconds=0))["request"]["id"]

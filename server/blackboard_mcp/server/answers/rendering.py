@@ -482,7 +482,13 @@ class Rendering:
                 lines.append(f"restored {back} to working memory")
             if large:
                 ids = ", ".join(f'"{id_}"' for id_ in large)
-                lines.append(f"not restored, too large to stay on the board: read(ids=[{ids}]) shows it")
+                # A repeated call does not tell whether it came back and has left again.
+                why = (
+                    "in the archive"
+                    if found.mode == "repeated"
+                    else "not restored, too large to stay on the board"
+                )
+                lines.append(f"{why}: read(ids=[{ids}]) shows it")
         if found.live:
             lines.append("on the board:")
             lines += [self.line(item, now, _NEIGHBOUR_WIDTH) for item in found.live]

@@ -86,6 +86,7 @@ from .searching import (
     ArchiveSearch,
     SearchResult,
     ids_alone,
+    restored_before,
     search,
     search_board,
     with_live,
@@ -715,7 +716,7 @@ class Blackboard:
             asked |= {name: value for name, value in _other_filters(words).items() if value}
             once = once_of(once_key, "restore", **asked)
         if once is not None and await self.store.recall(name, agent, once) is not None:
-            return await self._restored_before(agent, name, once, neighbours=neighbours)
+            return await self._restored_before(agent, named, once, neighbours=neighbours)
         if words.zone is Zone.WORKING:
             found = await search_board(self.store, name, agent, words)
         else:
@@ -731,7 +732,7 @@ class Blackboard:
             self.quotas.charge(agent, name, len(wanted))
             back = await self.store.restore(name, agent, wanted, once=once, look=look)
             if back.repeated:  # the same call was made twice at once, and the other was first
-                return await self._restored_before(agent, name, once, neighbours=neighbours)
+                return await self._restored_before(agent, named, once, neighbours=neighbours)
             if back.working_tokens > back.high_tokens:
                 self.pruner.kick(name)
             by_number = {item.number: item for item in back.items}
@@ -744,10 +745,11 @@ class Blackboard:
         return found, attention, log.seq
 
     async def _restored_before(
-        self, agent: str, board: str, once: Once | None, *, neighbours: bool
+        self, agent: str, query: ArchiveQuery, once: Once | None, *, neighbours: bool
     ) -> tuple[SearchResult, Attention, int]:
+        board = query.board
         back = await self.store.restore(board, agent, [], once=once, look=self.looks.of(board, agent))
-        found = SearchResult(back.items, "repeated", "", {}, back.seq)
+        found = await restored_before(self.store, agent, query, back.items, back.seq)
         if neighbours:
             found = await with_neighbours(self.store, board, agent, found)
         return found, back.attention, back.seq

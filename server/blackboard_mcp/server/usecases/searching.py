@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import field, replace
 from typing import Protocol
 
@@ -282,9 +283,19 @@ async def _exact(store: BoardStore, agent: str, query: ArchiveQuery, words: Item
     return await _confirm(store, agent, query, words, named) if named else []
 
 
-async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
-    """Returns a sentence on the named items that are not in the archive, or an empty text."""
-    refs = [Ref(n) for n in dict.fromkeys(int(n) for n in _IDS.findall(query.text))][: query.limit]
+async def restored_before(
+    store: BoardStore, agent: str, query: ArchiveQuery, items: tuple[Item, ...], seq: int
+) -> SearchResult:
+    """Returns the answer to a repeated call that restored `items`, with what became of others that it names."""
+    named = ids_alone(query.text)
+    notice = await _live(store, agent, query, {item.number for item in items}) if named else ""
+    return SearchResult(items, "repeated", notice, {}, seq)
+
+
+async def _live(store: BoardStore, agent: str, query: ArchiveQuery, but: Collection[int] = ()) -> str:
+    """Returns a sentence on the named items that are not in the archive, apart from some; it may be empty."""
+    numbers = dict.fromkeys(int(n) for n in _IDS.findall(query.text))
+    refs = [Ref(n) for n in list(numbers)[: query.limit] if n not in but]
     found = await store.read(query.board, agent, refs, [])
     live = [item.id for item in found.items if item.zone is not Zone.ARCHIVE]
     deleted = [item.id for item in found.items if item.deleted and item.forgotten is None]
