@@ -440,6 +440,18 @@ async def test_the_index_is_compacted_now_and_then(journal: Any, document: Make)
     assert [n for n, call in enumerate(done) if call == "maintain"] == [1, 6, 11]
 
 
+async def test_an_index_is_built_anew_in_the_place_of_a_file(
+    journal: Any, document: Make, tmp_path: Path
+) -> None:
+    index = LanceArchiveIndex(tmp_path / "archive", None)
+    indexer = Indexer(journal, index, "me")
+    journal.archive([document(1)])
+    (tmp_path / "archive").write_text("no folder", encoding="utf-8")
+    assert await indexer.rebuild() == 1
+    assert await index.keys() == {("main", 1): 1}
+    await index.close()
+
+
 async def test_processes_that_end_early_leave_no_more_files_each(
     journal: Any, document: Make, tmp_path: Path
 ) -> None:

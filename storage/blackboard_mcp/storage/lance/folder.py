@@ -92,7 +92,7 @@ class IndexFolder:
         Concurrent calls return the same table.
         """
         if not self.exists(generation):
-            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._begin()
             draft = self._path / f"new-{new_token()}"
             make_table(connect(draft), _TABLE, schema)
             (draft / _LIFE).write_text(new_token(), encoding="ascii")
@@ -118,10 +118,14 @@ class IndexFolder:
             _retry(lambda: os.rename(self._path / self._draft, self._path / fresh))
         self._use(fresh)
 
-    def _use(self, fresh: str) -> None:
+    def _begin(self) -> None:
+        """Makes the folder if it is not there, also in the place of a file."""
         if self._path.exists() and not self._path.is_dir():
             self._path.unlink()
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _use(self, fresh: str) -> None:
+        self._begin()
         pointer = self._path / f"pointer-{new_token()}"
         pointer.write_text(fresh, encoding="ascii")
         if (self._path / _POINTER).is_dir():
