@@ -281,7 +281,9 @@ class Agenda:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the agenda has for one agent: tasks that it holds, could take, and could confirm; `MAX_WORK` each at most.
+    """What the agenda has for one agent: tasks that it holds, could take, could confirm, and has to mend.
+
+    There are `MAX_WORK` of each at most.
 
     Leases count as given until somebody notices their end, so that it changes with the board's sequence alone.
     """
@@ -293,6 +295,8 @@ class Workload:
     budget: AgendaBudget | None = None
     kept: Mapping[int, Reservation] = field(default_factory=dict)
     """A map from ready tasks to a reservation of another agent, as in `Agenda`."""
+    failed: tuple[Task, ...] = ()
+    """FAULTED tasks that the agent planned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,26 @@ async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any)
     assert (status["answers"], status["unanswered"]) == ({"C-2": "R-3"}, [])
 
 
+async def test_who_objects_to_an_answer_is_not_asked_to_judge_before_that_is_settled(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await carol.do("debate", op="watch", id="F-1")
+    await alice.post("See the graph.", "REPLY", edges={"replies_to": ["C-2"]})
+    await bob.post("It shows last week.", "CRITIQUE", edges={"critiques": ["R-3"]})
+    assert "you owe" not in bob.footer
+    view = (await bob.say("read")).splitlines()
+    assert "waits for carol: judge; then you: judge" in view
+    assert "waits for you:" not in view
+    await carol.do("query")
+    assert "you owe: acknowledge or criticise F-1" in carol.footer
+    await alice.post("This one is of today.", "REPLY", edges={"replies_to": ["C-4"]})
+    await bob.do("query")
+    assert bob.footer.endswith("you owe: acknowledge or criticise R-3")
+    await alice.do("debate", op="concede", id="R-3", reason="It is of last week, indeed.")
+    await bob.do("query")
+    assert bob.footer.endswith("you owe: acknowledge or criticise F-1")
+    assert 'R-3 by alice, which stands no more, answers your C-2: "See' in await bob.say("read")
+
+
 async def test_an_answer_meets_the_response_and_all_watchers_make_a_consensus(board: Any) -> None:
     alice, bob, carol = await dispute(board)
     await carol.do("debate", op="open", id="F-1")

@@ -62,7 +62,7 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     assert (await ben.say("claim", op="done", text="The table.")).splitlines()[:-1] == [
         "T-2 COMPLETED, result E-2",
         "T-3: ready now",
-        "next: claim(); plan() shows what waits to be confirmed",
+        "next: claim()",
     ]
     await ben.do("claim")
     assert "T-3 REVIEW: another agent confirms E-3" in await ben.say("claim", op="done", text="The report.")
@@ -176,6 +176,22 @@ async def test_a_view_names_the_tasks_that_concern_its_reader(board: Any, mode: 
         "T-3 done by ben in E-3: write the report\n"
     ) in await ann.say("read")
     assert "to confirm" not in await ben.say("read"), "it did the task itself"
+
+
+async def test_a_view_names_failed_tasks_to_their_planner_with_the_call_that_tries_again(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do(
+        "plan", items=[{"title": "count the pumps", "retries": 0}, {"title": "rest", "after": ["$1"]}]
+    )
+    await ben.do("claim")
+    await ben.do("claim", op="fail", text="the gate is shut")
+    assert (
+        'planned by you, and failed (try again: plan(items=[{"id": "T-1", "state": "PENDING"}], why="…"); '
+        'do without: "state": "COMPLETED"):\nT-1 (the gate is shut): count the pumps\n'
+    ) in await ann.say("read")
+    assert "T-1" not in await ben.say("read"), "who did not plan it cannot mend it"
+    await ann.do("plan", items=[{"id": "T-1", "state": "PENDING"}], why="it is open again")
+    assert "failed" not in await ann.say("read")
 
 
 async def test_a_task_among_the_ids_of_items_is_named_and_the_items_are_read(board: Any) -> None:
@@ -300,9 +316,7 @@ async def test_what_an_agent_gave_back_comes_to_it_last(board: Any, mode: str) -
     await pat.do("plan", items=[{"title": "one", "priority": 5}, {"title": "two"}, {"title": "three"}])
     await wes.do("claim")
     said = await wes.say("claim", id="T-1", op="release", text="too hard for me")
-    assert (
-        "\nnext: claim(), which takes T-1 again only if nothing else is ready for you; plan() shows" in said
-    )
+    assert "\nnext: claim(), which takes T-1 again only if nothing else is ready for you\n" in said
     assert "ready for you (claim() takes the first):\nT-2 p3: two\nT-3 p3: three\nT-1 p5: one\n" in (
         await wes.say("read")
     )

@@ -263,5 +263,5 @@ def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
         again = (
             f", which takes {task.id} again only if nothing else is ready for you" if op == "release" else ""
         )
-        lines.append(f"next: claim(){again}; plan() shows what waits to be confirmed")
+        lines.append(f"next: claim(){again}")
     return lines

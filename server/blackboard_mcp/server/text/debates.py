@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.debates import (
     StandingWatch,
 )
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
-from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, Status
+from blackboard_mcp.protocols.items import FALLEN, FINISHED, EdgeKind, Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .lines import ELLIPSIS, excerpt, fate, favour, flat, one_line, relative_age, successor, word
@@ -162,8 +162,10 @@ def duty_line(
         if own is not None and own.number == answers[c]:
             told.append(f"{own.id} by {by(own.number)}, which {yours}{name(c)} criticises, is withdrawn")
         else:
+            fell = answers[c] in items and items[answers[c]].status in FALLEN
             told.append(
-                f"{name(answers[c])} by {by(answers[c])} answers {yours}{name(c)}: {said(answers[c])}"
+                f"{name(answers[c])} by {by(answers[c])}{', which stands no more,' if fell else ''} answers "
+                f"{yours}{name(c)}: {said(answers[c])}"
             )
     if more := len(mine or answers) - len(told):
         told.append(f"{more} more answers")

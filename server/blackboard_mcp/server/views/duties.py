@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from blackboard_mcp.protocols.debates import Debate, Decision, Duty, ObligationState
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
+from blackboard_mcp.protocols.items import FALLEN, EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.debates import decided, duty_line
@@ -173,6 +173,14 @@ def _verdict(standing: Standing, debate: Debate, decision: Decision) -> str:
     return f"{said}: {in_quotes(clip(decision.reason, _REASON))}" if decision.reason else said
 
 
+def _objecting(standing: Standing, debate: Debate) -> set[str]:
+    """Returns the agents that object to an answer in the debate, which they judge once that is settled."""
+    answers = {answer for _, answer in debate.answers}
+    critiques = [c for other in standing.open_debates if other.root in answers for c in other.critiques]
+    items = [standing.items[c] for c in critiques if c in standing.items]
+    return {item.author for item in items if item.status not in FALLEN}
+
+
 def _awaited(standing: Standing, debate: Debate) -> str:
     """Returns whom a debate waits for, such as `waits for coder: answer C-15, C-16; then critic, tester:
     judge`.
@@ -182,10 +190,15 @@ def _awaited(standing: Standing, debate: Debate) -> str:
     later: list[str] = []
     confirms: list[str] = []
     only = ", who may only read" if standing.snapshot.reads else ""
+    objecting = _objecting(standing, debate)
     for owed in debate.obligations:
         who = name(owed.agent, standing.agent) + (only if owed.agent == standing.agent else "")
         item = standing.items.get(owed.item)
-        if owed.state is ObligationState.WATCHING:
+        if owed.state is ObligationState.WATCHING or (
+            owed.state is ObligationState.OUTSTANDING
+            and owed.duty is Duty.ACKNOWLEDGE
+            and owed.agent in objecting
+        ):
             later.append(who)
         elif owed.state is not ObligationState.OUTSTANDING:
             continue

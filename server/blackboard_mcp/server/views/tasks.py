@@ -1,4 +1,4 @@
-"""Lines on whose turn it is, and on the tasks that the reader of a view holds, could take and could confirm."""
+"""Lines on whose turn it is, and on the tasks that the reader holds, could take, could confirm or has to mend."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _LISTED: Final = MAX_WORK - 1
 _TITLE: Final = 80
 _MINUTE: Final = 60
 _MINE: Final = "your tasks"
+_FAILED: Final = "planned by you, and failed"
 
 
 def work_sections(standing: Standing) -> list[tuple[bool, list[str]]]:
@@ -28,7 +29,7 @@ def work_sections(standing: Standing) -> list[tuple[bool, list[str]]]:
     owned = [(mine, run_section(standing))] if run is not None else []
     if not takes_posts:  # nor the calls by which tasks are taken and ended
         return owned
-    return owned + [(lines[0].startswith(_MINE), lines) for lines in _task_sections(standing)]
+    return owned + [(lines[0].startswith((_MINE, _FAILED)), lines) for lines in _task_sections(standing)]
 
 
 def _task_sections(standing: Standing) -> list[list[str]]:
@@ -41,6 +42,10 @@ def _task_sections(standing: Standing) -> list[list[str]]:
         first = work.held[0]
         call = f'claim(id="{first.id}", lease={first.lease}, op="done", text="…")'
         found.append(_section(f"{_MINE} (end each: {call}):", work.held, map(_held, work.held)))
+    if work.failed:
+        again = f'plan(items=[{{"id": "{work.failed[0].id}", "state": "PENDING"}}], why="…")'
+        heading = f'{_FAILED} (try again: {again}; do without: "state": "COMPLETED"):'
+        found.append(_section(heading, work.failed, map(_failed, work.failed)))
     if work.ready:
         kept = work.kept
         told = (
@@ -119,6 +124,10 @@ def _held(task: Task) -> str:
 def _ready(task: Task, kept: Reservation | None) -> str:
     needs = f", {word(kept.agent)} has reserved {clip(kept.pattern, _TITLE)}" if kept is not None else ""
     return f"{task.id} p{task.priority}{' for you alone' if task.worker else ''}{needs}"
+
+
+def _failed(task: Task) -> str:
+    return f"{task.id}{f' ({clip(task.why, _TITLE)})' if task.why else ''}"
 
 
 def _done(task: Task) -> str:

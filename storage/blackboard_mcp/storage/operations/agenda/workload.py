@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from blackboard_mcp.protocols.agenda import MAX_WORK, TaskState, Workload
@@ -12,37 +13,43 @@ from ..ledger.rows import BoardRow, Steps, sql
 from . import budgets, reservations, rows, taking
 from .rows import TaskRow
 
-_REVIEWED: Final = 20
-"""Most tasks in review that one look goes through."""
+_LOOKED_AT: Final = 20
+"""Most tasks in review, and most that failed, that one look goes through."""
 
 
 def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
-    """Returns the tasks that an agent holds, could take or could confirm; `None` if all tasks are over."""
+    """Returns the tasks that an agent holds, could take, could confirm, or planned and has to mend.
+
+    `None` if all tasks are over.
+    """
     no = board.no
     if not (yield sql("tasks_any"), (no,))[0][0]:
         return None
     held = [n for (n,) in (yield sql("tasks_of_holder"), (no, agent, MAX_WORK))]
     able = yield from taking.skills_of(no, agent, None)
     ready = yield from taking.candidates(no, agent, able, MAX_WORK)
-    done = [n for (n,) in (yield sql("tasks_in"), (no, str(TaskState.REVIEW), _REVIEWED))]
-    found = yield from rows.find_tasks(no, {*held, *ready, *done})
+    left = [n for (n,) in (yield sql("tasks_to_settle"), (no, _LOOKED_AT))]
+    found = yield from rows.find_tasks(no, {*held, *ready, *left})
     ready = [row.number for row in (yield from taking.in_turn(no, agent, [found[n] for n in ready]))]
-    review = yield from confirmable(agent, (found[n] for n in done))
-    listed = [*held, *ready, *review[:MAX_WORK]]
+    review = yield from confirmable(agent, (found[n] for n in left if found[n].state == TaskState.REVIEW))
+    failed = [n for n in left if found[n].state == TaskState.FAULTED and found[n].created_by == agent]
+    parts = held, ready, review[:MAX_WORK], failed[:MAX_WORK]
+    listed = [number for part in parts for number in part]
     # An instant before every lease: only the sweep ends them here.
     made = yield from rows.values(board, [found[n] for n in listed], 0)
-    ends = len(held), len(held) + len(ready)
+    tasks = iter(made)
+    mine, could, confirm, mend = (tuple(islice(tasks, len(part))) for part in parts)
     budget = yield from budgets.find(no)
     told = None if budget is None else budget.value()
-    could = made[ends[0] : ends[1]]
     there = (yield from reservations.listed(no, 0)) if any(task.paths for task in could) else ()
     kept = reservations.kept(could, there, agent)
     return Workload(
-        made[: ends[0]],
+        mine,
         tuple(sorted(could, key=lambda task: task.number in kept)),
-        made[ends[1] :],
+        confirm,
         told,
         kept,
+        mend,
     )
 
 

@@ -249,6 +249,16 @@ SELECT number FROM task INDEXED BY task_open
 WHERE board = ?1 AND state = ?2 AND state NOT IN ('COMPLETED', 'CANCELLED')
 ORDER BY priority DESC, number LIMIT ?3;
 
+-- name: tasks_to_settle
+-- Tasks in review, and those that failed for good: the best ?2 of each.
+SELECT number FROM (SELECT number FROM task INDEXED BY task_open
+    WHERE board = ?1 AND state = 'REVIEW' AND state NOT IN ('COMPLETED', 'CANCELLED')
+    ORDER BY priority DESC, number LIMIT ?2)
+UNION ALL
+SELECT number FROM (SELECT number FROM task INDEXED BY task_open
+    WHERE board = ?1 AND state = 'FAULTED' AND state NOT IN ('COMPLETED', 'CANCELLED')
+    ORDER BY priority DESC, number LIMIT ?2);
+
 -- name: tasks_bound
 -- The task other than ?4 that is held for a worker, or for a trigger.
 SELECT number, holder, lease, until FROM task INDEXED BY task_worker

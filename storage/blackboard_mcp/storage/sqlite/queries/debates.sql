@@ -109,6 +109,13 @@ WHERE o.board = ?1 AND o.agent <> ?2 AND o.state = 'outstanding' AND VISIBLE(i.o
       CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
       WHERE d.board = o.board AND d.root = o.item AND d.state = 'OPEN' AND c.author = o.agent
         AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
+  AND NOT (o.duty = 'acknowledge' AND EXISTS (
+      SELECT 1 FROM debate_critique a
+      CROSS JOIN debate d INDEXED BY debate_root ON d.board = a.board AND d.root = a.answer AND d.state = 'OPEN'
+      CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
+      CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
+      WHERE a.board = o.board AND a.debate = o.debate AND c.author = o.agent
+        AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
 ORDER BY o.since, o.item, o.agent, o.duty LIMIT ?3;
 
 -- name: obligations_of_debates
@@ -144,7 +151,8 @@ UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
 -- Obligations of an agent on items it may see, oldest first, and last those that are only watches of its own. An agent
--- that objects to an item, by a critique that stands in an open debate on it, need not agree to it meanwhile.
+-- that objects to an item, by a critique that stands in an open debate on it, need not agree to it meanwhile, nor judge a
+-- debate while it objects so to an answer there.
 SELECT o.item, o.duty, i.type, o.since, o.duty = 'acknowledge' AND o.debate = 0 AS watch FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
@@ -153,6 +161,13 @@ WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.ow
       CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
       CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
       WHERE d.board = o.board AND d.root = o.item AND d.state = 'OPEN' AND c.author = ?2
+        AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
+  AND NOT (o.duty = 'acknowledge' AND EXISTS (
+      SELECT 1 FROM debate_critique a
+      CROSS JOIN debate d INDEXED BY debate_root ON d.board = a.board AND d.root = a.answer AND d.state = 'OPEN'
+      CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
+      CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
+      WHERE a.board = o.board AND a.debate = o.debate AND c.author = ?2
         AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
 ORDER BY watch, o.since, o.item LIMIT 50;
 

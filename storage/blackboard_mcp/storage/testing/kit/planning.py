@@ -282,6 +282,16 @@ class PlanningTests:
         await at.store.plan(at.board, "alice", [], cancel=list(range(1, 15)))
         assert (await at.store.snapshot(at.board, "bob")).work is None
 
+    async def test_a_snapshot_has_the_failed_tasks_that_its_agent_planned(self, at: Table) -> None:
+        await at.configure()
+        (one,) = await plan(at, "one", retries=0)
+        await take(at, "bob", one)
+        await settle(at, "bob", "fail", one, text="no power")
+        for agent, failed in (("alice", [one]), ("bob", [])):
+            found = (await at.store.snapshot(at.board, agent)).work
+            assert found is not None
+            assert [task.number for task in found.failed] == failed
+
 
 def under_a_grant(agent: str) -> Any:
     """Returns a context in which calls are a contributor's."""

@@ -191,14 +191,17 @@ class Model(Footing, Wondering):
     def owed_by(self, agent: str) -> set[tuple[int, str]]:
         """Returns what waits for an agent: nothing for one that may only read.
 
-        While it objects to an item, it need not agree to it.
+        While it objects to an item, it need not agree to it, nor judge a debate that the item is an answer in.
         """
         if self.roles.get(agent) in ("observer", "summariser"):
             return set()
         objects = {
             d.root for d in self.open_debates() for n in self.stand(d) if self.things[n].author == agent
         }
-        return {(n, duty) for n, duty in self.duties_of(agent) if duty != "agree" or n not in objects}
+        later = {d.root for d in self.open_debates() if objects.intersection(d.answers.values())}
+        later -= {n for (who, n), state in self.watches.items() if (who, state) == (agent, "outstanding")}
+        put_off = {*((n, "agree") for n in objects), *((n, "acknowledge") for n in later)}
+        return self.duties_of(agent) - put_off
 
     def duties_of(self, agent: str) -> set[tuple[int, str]]:
         duties = [duty for d in self.debates for duty in d.duties.items()]
