@@ -367,7 +367,7 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], int, str]] = {
     "no data folder to compact": (("compact", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
     "no board to show": (("show", "--data", "{data}", "--board", "none"), {}, OURS, "there are: demo"),
     "no board to prune": (("prune", "--data", "{data}", "--board", "none"), {}, OURS, "there are: demo"),
-    "no id": (("show", "--data", "{data}", "--board", "demo", "nope"), {}, OURS, "ids look like H-17"),
+    "no id": (("show", "--data", "{data}", "--board", "demo", "nope"), {}, OURS, "id. Ids look like H-17"),
     "no pattern": (("query", "--data", "{data}", "--board", "demo", "--key", "a b"), {}, OURS, "not a key pattern"),
     "ahead of the log": (
         ("watch", "--data", "{data}", "--board", "demo", "--since", "9999"), {}, OURS, "ahead of 'demo'"

@@ -94,7 +94,7 @@ def test_filters_leave_out_the_rest(ann: dict[str, str], words: tuple[str, ...],
 
 def test_a_filter_that_matches_nothing_is_refused(ann: dict[str, str]) -> None:
     assert "no.such" in refused(ann, *NOW, "--event", "no.such")
-    assert "ids look like H-17" in refused(ann, *NOW, "--thread", "nope")
+    assert "is not an item id. Ids look like H-17" in refused(ann, *NOW, "--thread", "nope")
     assert "ahead of" in refused(ann, "watch", "--since", "9999", "--seconds", "0")
 
 
@@ -133,7 +133,7 @@ def test_all_boards_are_watched_and_those_that_come(tmp_path: Path) -> None:
     lines = said(given, "watch", "--all-boards", "--since", "0", "--seconds", "0").splitlines()
     assert {line.split()[0] for line in lines} == {"main", "beside"}
     assert "there are: " in refused(given, "watch", "--board", "none")
-    assert "ids look like H-17" in refused(given, *NOW, "--all-boards", "--thread", "nope")
+    assert "is not an item id. Ids look like H-17" in refused(given, *NOW, "--all-boards", "--thread", "nope")
     with watching(given, "--all-boards", "--json", "--event", "item.posted", "--since", "0") as process:
         assert process.stdout is not None
         first = [json.loads(process.stdout.readline()) for _ in range(5)]

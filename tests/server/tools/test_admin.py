@@ -41,6 +41,9 @@ async def test_a_stale_core_is_a_conflict_with_the_current_version(board: Any) -
     assert said.endswith(
         "Nothing was changed; core() shows it, and if your change still fits, repeat it with expected_version=1."
     )
+    assert said.startswith("The core of 'main' is at version 1, not 5. Nothing")
+    unsaid = (await alice.fail("core", objective="Other."))["message"]
+    assert unsaid.startswith("The core of 'main' is at version 1. Nothing"), "no version was given"
     for stale in ({}, {"expected_version": 0}, {"expected_version": 2}):
         failure = await bob.fail("core", objective="Bob's.", **stale)
         assert (failure["error"], failure["current_version"]) == ("conflict", 1)

@@ -56,7 +56,10 @@ async def test_a_quorum_of_owners_closes_a_debate(board: Any, mode: str) -> None
 
 async def test_what_is_voted_down_is_invalidated(board: Any) -> None:
     alice, bob, carol, _ = await dispute(board, quorum=2)
-    await bob.do("debate", op="vote", id="F-1", approve=False)
+    await alice.post("No.", "REPLY", edges={"replies_to": ["C-2"]})
+    said = await bob.say("debate", op="vote", id="F-1", approve=False)
+    assert "acknowledge F-1 (bob)" in said
+    assert "agreed:" not in said, "to vote against is not to agree"
     last = await carol.do("debate", op="vote", id="F-1", approve=False, reason="it leaks")
     assert (last["state"], last["outcome"]) == ("CONSENSUS", "falls")
     assert (await alice.item("F-1"))["status"] == "INVALIDATED"
@@ -159,7 +162,10 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
         ({"op": "vote", "id": "F-1", "watchers": ["bob"]}, 'watchers goes with op="open"'),
         ({"op": "vote", "id": "F-1", "approve": "perhaps"}, "approve"),
         ({"op": "vote", "id": "F-9"}, "No item 9"),
-        ({"op": "vote", "id": "F-3"}, "nothing to vote on"),
+        (
+            {"op": "vote", "id": "F-3"},
+            'nothing to vote on. Nothing was changed; debate(op="open", id="F-3") opens one',
+        ),
         ({"op": "vote", "id": "F-1", "reason": "x" * 2_001}, "2000"),
         ({"op": "unwatch", "id": "F-3"}, "nothing to acknowledge on F-3"),
         ({"op": "vote", "id": "tag:db"}, "takes the id of an item"),

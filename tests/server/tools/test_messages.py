@@ -216,6 +216,23 @@ async def test_a_deadline_that_passes_is_told_to_both(board: Any) -> None:
     assert "was expired" in (await bob.fail("respond", id=id_, text="late"))["message"]
 
 
+async def test_a_board_that_takes_no_posts_asks_for_no_answers(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=("core", "messages", "admin")) as board:
+        alice, bob = await board.join("alice", "bob")
+        asked = await ask(alice)
+        await alice.post("@bob which port?", type="QUESTION")
+        await bob.do("query")
+        assert "you owe" in bob.footer
+        await alice.do("board", lifecycle="settled")
+        await bob.do("query")
+        assert "you owe" not in bob.footer
+        assert "waits for you" not in await bob.say("read")
+        assert (await bob.say("respond")).startswith("the board is settled and takes no answers\n")
+        await alice.do("board", lifecycle="open")
+        await bob.do("query")
+        assert f"you owe: answer {asked}" in bob.footer
+
+
 async def test_a_silent_holder_loses_it_to_the_next(board: Any) -> None:
     alice, bob, carol = await board.join("alice", "bob", "carol")
     await bob.do("respond", skills=["sql"], seconds=0)
@@ -288,7 +305,7 @@ OFF_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"text": "why?", "id": "Q-1"}, "text is fixed"),
     ({"id": "Q-1", "to": "bob"}, "go with a new request"),
     ({"id": "Q-99"}, "No request Q-99"),
-    ({"id": "F-2"}, "No request Q-2"),
+    ({"id": "F-2"}, "F-2 is no request"),
     ({"id": "what"}, "not an item id"),
     ({"text": "why?", "to": "bob", "visibility": "private"}, "visibility"),
     ({"cancel": True}, "cancel goes with id"),

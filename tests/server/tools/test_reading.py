@@ -474,6 +474,19 @@ async def test_a_version_that_is_named_has_the_tags_that_it_began_with(board: An
     assert "[a]" in await ada.say("read", ids=["F-1@1"])
 
 
+async def test_a_key_among_ids_is_read_with_or_without_a_colon(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("total 3", key="sum")
+    await ada.post("a fact")
+    for explain in (False, True):
+        text = await ben.say("read", ids=["sum", "F-2", "none"], explain=explain)
+        assert [line[:3] for line in text.splitlines() if line[:2] == "F-"] == ["F-2", "F-1"]
+        assert "not found: none" in text
+        refused = (await ben.fail("read", ids=["none"], explain=explain))["message"]
+        assert refused.startswith("'none' is not an item id. Ids look like H-17")
+    assert (await ben.do("read", ids=["sum@1"]))["items"][0]["id"] == "F-1"
+
+
 async def test_a_search_that_nothing_matches_closely_says_so(board: Any) -> None:
     alice, _ = await archived(board)
     while not await board.opened.archive.drain():

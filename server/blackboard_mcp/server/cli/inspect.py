@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from blackboard_mcp.protocols.errors import BlackboardError
 
 from ..settings.server import Settings
 from ..text.lines import visible_json
@@ -32,12 +33,17 @@ Look = Callable[["Installation", "Rendering"], Awaitable[None]]
 
 def _run(settings: Settings, look: Look) -> None:
     async def run() -> None:
+        from ..answers.assurance import unassured
         from ..answers.rendering import Rendering
 
         async with existing(settings) as opened:
             tokenizers = opened.blackboard.tokenizers
             tokenizers.see(await opened.store.find_board(settings.board))
-            await look(opened, Rendering(tokenizers.on(settings.board), opened.clock))
+            try:
+                await look(opened, Rendering(tokenizers.on(settings.board), opened.clock))
+            except BlackboardError as error:
+                unassured(error)
+                raise
 
     asyncio.run(run())
 

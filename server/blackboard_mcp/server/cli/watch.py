@@ -67,10 +67,16 @@ def watch(
     if all_boards and since:
         raise click.UsageError("--since is a place on one board; with --all-boards it can only be 0")
 
+    from ..answers.assurance import unassured
+
     async def work() -> None:
         async with target.opened(any_board=all_boards) as board:
             following = _Following(target, filter_, seconds, as_json=as_json, named=all_boards)
-            await (following.all(board, since) if all_boards else following.one(board, since))
+            try:
+                await (following.all(board, since) if all_boards else following.one(board, since))
+            except BlackboardError as error:
+                unassured(error)
+                raise
 
     interruptible(work)
 

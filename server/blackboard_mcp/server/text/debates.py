@@ -49,6 +49,8 @@ _YOURS = {
 """Words of the footer for duties whose names do not say what to do."""
 _OTHERS = {**_YOURS, Duty.AGREE: "agree to", Duty.ACKNOWLEDGE: "judge"}
 """Words for the duties of others."""
+_VOTED = "voted"
+"""The reason of duties that a vote met, whichever way it went."""
 _AWAY = "away"
 """The reason of duties of which an agent was excused because it made no call."""
 MOST_OWED = 3
@@ -319,7 +321,7 @@ def debate_lines(
                 lines += [
                     f"{o.agent} agreed: {_quote(o.reason, _REASON_TOKENS, tokenizer)}"
                     for o in owed
-                    if o.duty is Duty.ACKNOWLEDGE and o.reason
+                    if o.duty is Duty.ACKNOWLEDGE and o.reason not in ("", _VOTED)
                 ][:_NAMED]
     return lines
 

@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.asking import (
     MAX_SKILLS,
     AgentRequest,
 )
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.late_models import request_wire, wire
 from blackboard_mcp.protocols.messages.request_result import RequestState
@@ -259,6 +260,8 @@ class MessageTools:
 
     def _lines(self, found: WaitingRequests, agent: str) -> list[str]:
         lines = []
+        if (found.waiting or found.asked) and found.lifecycle is not Lifecycle.OPEN:
+            lines.append(f"the board is {found.lifecycle} and takes no answers")
         for heading, listed in (("waiting for you:", found.waiting), ("you asked:", found.asked)):
             if listed:
                 lines.append(heading)

@@ -61,6 +61,7 @@ class ItemReader:
         Raises:
             InvalidInput: an id or key is not valid, or too many lists of versions are asked for.
         """
+        named = ids
         ids, keys = _apart(ids, keys)
         versions, unseen, ids, keys = await self._versions(agent, board, ids, keys)
         if items := [id_ for id_ in ids if not names_task(id_)]:
@@ -73,6 +74,8 @@ class ItemReader:
         found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
         versioned = [ref.version is not None for ref in refs if _plain(ref) not in found.missing]
         found = replace(found, items=await self._as_written(agent, board, found.items, versioned))
+        if not found.items and not versions:
+            _check_ids(named)
         if found.missing or unseen:
             found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
         numbers = [item.number for item in found.items]
@@ -95,6 +98,7 @@ class ItemReader:
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
     ) -> Explained:
         """Returns what protects each item, when and how it would leave, or why it left."""
+        named = ids
         ids, keys = _apart(ids, keys)
         asked = {parse_ref(id_).number: id_ for id_ in ids}
         numbers = list(asked)
@@ -104,6 +108,8 @@ class ItemReader:
             numbers += [item.number for item in found.items]
             unread += found.missing
         explained = await self._store.explain(board, agent, numbers, look=self._looks.of(board, agent))
+        if not explained.explanations:
+            _check_ids(named)
         shown = [explanation.item.number for explanation in explained.explanations]
         readers = await self.readers(agent, board, shown)
         attention = self._looks.told(board, agent, explained.seq, explained.attention, shown, Way.EXPLAIN)
@@ -220,7 +226,40 @@ def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
 
 def _apart(ids: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns ids and keys separately; a key among the ids is moved to the keys."""
-    return [id_ for id_ in ids if ":" not in id_], [*keys, *(id_ for id_ in ids if ":" in id_)]
+    apart = {id_: _is_key(id_) for id_ in ids}
+    return [id_ for id_ in ids if not apart[id_]], [*keys, *(id_ for id_ in ids if apart[id_])]
+
+
+def _is_key(name: str) -> bool:
+    """Tells whether a name is a key, with a version or not, and no id."""
+    if ":" in name:
+        return True
+    listing = parse_listing(name)
+    of = name if listing is None else listing[0]
+    if names_task(of):
+        return False
+    try:
+        parse_ref(of)
+    except InvalidInput:
+        pass
+    else:
+        return False
+    try:
+        parse_key(of)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _check_ids(names: Sequence[str]) -> None:
+    """Checks, where nothing was found, that names without a colon among ids are no mistaken ids.
+
+    Raises:
+        InvalidInput: one is no id.
+    """
+    for name in names:
+        if ":" not in name and parse_listing(name) is None and not names_task(name):
+            parse_ref(name)
 
 
 def _fells(event: Event) -> bool:

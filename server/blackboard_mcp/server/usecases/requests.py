@@ -27,9 +27,10 @@ from blackboard_mcp.protocols.asking import (
     NewAnswer,
     NewRequest,
 )
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
+from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import Event, EventType
-from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
+from blackboard_mcp.protocols.items import LETTERS, Item, ItemType, Ref, content_hash, parse_ref
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -70,12 +71,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRequests:
-    """Requests that wait for an agent, requests that it made itself, and the agents that offer each skill."""
+    """Requests that wait for an agent, requests that it made itself, and the agents that offer each skill.
+
+    `lifecycle` is the state of the board.
+    """
 
     waiting: tuple[Asked, ...]
     asked: tuple[Asked, ...]
     skills: dict[str, tuple[str, ...]]
     seq: int
+    lifecycle: Lifecycle = Lifecycle.OPEN
 
 
 def check_skill(skill: str) -> str:
@@ -216,6 +221,7 @@ class Messaging:
             tuple(Asked(r, items[r.number], None) for r in asked),
             skills,
             0 if found is None else found.seq,
+            Lifecycle.OPEN if found is None else found.lifecycle,
         )
 
     async def offer(
@@ -434,11 +440,16 @@ class Messaging:
         self, agent: str, board: str | None, id_: str, *, changes: bool = False
     ) -> tuple[str, int]:
         check_agent(agent)
-        number = parse_ref(id_).number
+        ref = parse_ref(id_)
         name = await self._board.board_of(board, agent)
+        if ref.letter not in (None, LETTERS[ItemType.QUESTION]):
+            raise UnknownReference(
+                f"{id_.strip()} is no request: their ids look like Q-17. Nothing was changed; request() lists yours, "
+                "respond() what waits for you."
+            )
         if changes:
             await self._board.check_named(agent, name, [id_])
-        return name, number
+        return name, ref.number
 
     async def _asked(self, board: str, agent: str, number: int) -> Asked:
         request = await self._store.request(board, agent, number)

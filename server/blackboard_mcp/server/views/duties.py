@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import Debate, Decision, Duty, ObligationState
 from blackboard_mcp.protocols.items import FALLEN, EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -46,8 +47,9 @@ class Duties:
             if number in standing.items and not self._is_watch(number, duty)
         ]
         told = {line.item.number for line in lines}
+        acts = not standing.snapshot.reads and standing.snapshot.board.lifecycle is Lifecycle.OPEN
         for item in standing.items.values():
-            asks = not standing.snapshot.reads and (
+            asks = acts and (
                 item.type is ItemType.QUESTION and item.author != standing.agent and not standing.done(item)
             )
             if asks and item.number not in told and standing.agent in standing.asked(item):

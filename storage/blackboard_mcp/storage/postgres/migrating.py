@@ -155,7 +155,7 @@ def too_new(version: int, known: int) -> StoreTooNew:
     """Returns the error for a schema that a newer version of the product migrated."""
     return StoreTooNew(
         f"A newer version of blackboard-mcp has this data (schema {version}; this one knows up to {known}). Nothing "
-        "was changed. Tell who runs the server: it has to be upgraded and started again.",
+        "was changed. This one has to be upgraded and started again; if others run it, tell them.",
         version=version,
         newest=known,
     )

@@ -44,7 +44,7 @@ def too_new(version: int, newest: int) -> StoreTooNew:
     """Returns the error for a file with a newer schema."""
     return StoreTooNew(
         f"A newer version of blackboard-mcp has this data (schema {version}; this one knows up to {newest}). Nothing "
-        "was changed. Tell who runs the server: it has to be upgraded and started again.",
+        "was changed. This one has to be upgraded and started again; if others run it, tell them.",
         version=version,
         newest=newest,
     )

@@ -306,9 +306,7 @@ def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     item = yield from _item(ledger, DebateOp.VOTE, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
-        how = (yield from _how_to_agree(ledger, item)) or (
-            f'a CRITIQUE of it or debate(op="open", id="{item.id}") opens one'
-        )
+        how = (yield from _how_to_agree(ledger, item)) or (f'debate(op="open", id="{item.id}") opens one')
         raise Conflict(
             f"No debate is open on {item.id}, so there is nothing to vote on. Nothing was changed; {how}.",
             item=item.id,

@@ -57,10 +57,10 @@ def set_core(
     ledger = yield from open_ledger(write, board, agent)
     current = ledger.board.core
     if current.version != expected_version:
+        other = f", not {expected_version}" if expected_version else ""
         raise Conflict(
-            f"The core of '{board}' is at version {current.version}, and expected_version was "
-            f"{expected_version}. Nothing was changed; core() shows it, and if your change still fits, repeat it with "
-            f"expected_version={current.version}.",
+            f"The core of '{board}' is at version {current.version}{other}. Nothing was changed; core() shows it, and "
+            f"if your change still fits, repeat it with expected_version={current.version}.",
             current_version=current.version,
         )
     ledger.note(ChangeKind.CORE)

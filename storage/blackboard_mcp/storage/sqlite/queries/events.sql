@@ -27,11 +27,13 @@ SELECT cursor, above, told FROM shown WHERE board = ?1 AND agent = ?2;
 -- name: standing_of
 -- The sequences of a board that an agent was shown (null without any), whether it may owe something, whether any request is
 -- live, the last sequence before the change under way, whether read rules decide what agents see, the agent's owner, and
--- whether the board lets it only read. Who only reads owes nothing.
+-- whether the board lets it only read. Who only reads owes nothing, nor does anybody on a board that takes no posts.
 SELECT s.cursor, s.above, s.told,
        EXISTS (SELECT 1 FROM obligation INDEXED BY obligation_outstanding
-               WHERE board = ?1 AND agent = ?2 AND state = 'outstanding'),
-       EXISTS (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1),
+               WHERE board = ?1 AND agent = ?2 AND state = 'outstanding')
+           AND EXISTS (SELECT 1 FROM board WHERE no = ?1 AND lifecycle = 'open'),
+       EXISTS (SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1)
+           AND EXISTS (SELECT 1 FROM board WHERE no = ?1 AND lifecycle = 'open'),
        (SELECT seq FROM board WHERE no = ?1),
        EXISTS (SELECT 1 FROM read_rules), (SELECT owner FROM principal WHERE agent = ?2),
        EXISTS (SELECT 1 FROM member WHERE board = ?1 AND agent = ?2 AND role IN ('observer', 'summariser'))
