@@ -49,7 +49,7 @@ OF_TYPE: dict[str, list[Any]] = {
     "array": [["words"]],
     "object": [{"a": 1}],
 }
-LISTS = {"tags", "any_tags", "no_tags", "ids", "keys"}
+LISTS = {"tags", "any_tags", "no_tags", "ids", "keys", "agree"}
 """Arguments that take one string for a list of one."""
 FREE = {
     *("text", "author", "name", "reason", "objective", "title", "idempotency_key", "metadata", "flags"),

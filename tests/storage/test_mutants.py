@@ -128,7 +128,7 @@ def evict_without_event(patch: pytest.MonkeyPatch) -> None:
         return (yield from emit(self, event, item, **more))
 
     def silent_all(
-        self: Ledger, events: Iterable[tuple[Any, rows.ItemRow, Any, Any]]
+        self: Ledger, events: Iterable[tuple[Any, rows.ItemRow, Any, Any]], **more: Any
     ) -> rows.Steps[list[int]]:
         return [item.seq for _, item, _, _ in events]
         yield  # a generator
