@@ -154,6 +154,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
             return
         told |= {"env": settings, "cwd": folder, "session": bool(asked["start_new_session"]), "words": words}
         told["umask"] = asked["umask"]
+        told["deaf"] = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         ends = [asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
         streams = [end if end != -1 else n for n, end in enumerate((ends[0], ends[3], ends[5]))]
         passed = [file for file in asked["pass_fds"] if file > 2]
@@ -259,6 +260,8 @@ def become(told: dict[str, Any]) -> None:
     """Turns this process into the requested one: its folder, environment, arguments and streams."""
     if told["session"]:
         os.setsid()
+    # Whoever starts a process hands on to it what is ignored.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if told["deaf"] else signal.SIG_DFL)
     os.chdir(told["cwd"])
     os.environ.clear()
     os.environ.update(told["env"])
