@@ -107,7 +107,10 @@ async def test_a_policy_that_fails_after_its_call_was_cancelled_is_no_fault(
     await cancel(calling)
     del calling
     go_on.set()
-    await asyncio.wait(list(judge._asking), timeout=PATIENCE)
+    asking = judge._bounded["fails"]._asking
+    assert asking is not None
+    await asyncio.wait([asking], timeout=PATIENCE)
+    del asking
     await asyncio.sleep(0)
     gc.collect()
     assert faults == []

@@ -33,7 +33,7 @@ class Bounded:
     """Calls one policy in a thread, with a time limit and one call at a time; others wait for their turn.
 
     A call that hangs keeps its thread, and until it ends the policy is not asked again. A caller that is cancelled
-    before its turn is not asked for; later it does not stop the policy, and its turn ends when the policy has answered.
+    before its turn asks nothing; one cancelled later does not stop the policy, and its turn ends with the answer.
     """
 
     def __init__(self, name: str, seconds: float | None = None, *, patient: bool = False) -> None:
