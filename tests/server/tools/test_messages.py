@@ -305,7 +305,7 @@ OFF_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"text": "why?", "id": "Q-1"}, "text is fixed"),
     ({"id": "Q-1", "to": "bob"}, "go with a new request"),
     ({"id": "Q-99"}, "No request Q-99"),
-    ({"id": "F-2"}, "F-2 is no request"),
+    ({"id": "F-2"}, "No request Q-2"),
     ({"id": "what"}, "not an item id"),
     ({"text": "why?", "to": "bob", "visibility": "private"}, "visibility"),
     ({"cancel": True}, "cancel goes with id"),

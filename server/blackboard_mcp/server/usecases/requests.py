@@ -28,9 +28,9 @@ from blackboard_mcp.protocols.asking import (
     NewRequest,
 )
 from blackboard_mcp.protocols.board import Lifecycle
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
 from blackboard_mcp.protocols.events import Event, EventType
-from blackboard_mcp.protocols.items import LETTERS, Item, ItemType, Ref, content_hash, parse_ref
+from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -440,16 +440,11 @@ class Messaging:
         self, agent: str, board: str | None, id_: str, *, changes: bool = False
     ) -> tuple[str, int]:
         check_agent(agent)
-        ref = parse_ref(id_)
+        number = parse_ref(id_).number
         name = await self._board.board_of(board, agent)
-        if ref.letter not in (None, LETTERS[ItemType.QUESTION]):
-            raise UnknownReference(
-                f"{id_.strip()} is no request: their ids look like Q-17. Nothing was changed; request() lists yours, "
-                "respond() what waits for you."
-            )
         if changes:
             await self._board.check_named(agent, name, [id_])
-        return name, ref.number
+        return name, number
 
     async def _asked(self, board: str, agent: str, number: int) -> Asked:
         request = await self._store.request(board, agent, number)
