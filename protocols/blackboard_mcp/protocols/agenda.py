@@ -281,7 +281,7 @@ class Agenda:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the agenda has for one agent: tasks that it holds, could take, could confirm, and has to mend.
+    """The tasks of the agenda that one agent holds, could take, could confirm, or has to mend.
 
     There are `MAX_WORK` of each at most.
 

@@ -1,4 +1,4 @@
-"""What keeps a store from writing while it still reads: troubles, and the room that the disk leaves."""
+"""The troubles that keep a store from writing while it still reads, and the room that the disk leaves."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Files:
         """The path of each file, by its folded form."""
         self._folders: dict[str, str] = {}
         self._inside: Counter[str] = Counter()
-        """How many files are in each folder and below, by its folded form."""
+        """The number of files in each folder and below it, by the folded form of its path."""
 
     def add(self, row: Any) -> str:
         """Takes in a revision; returns what is wrong with it.

@@ -43,7 +43,7 @@ _LARGE: Final = 256 * 1024
 _PIPE_BYTES: Final = 1024 * 1024
 _ATTEMPTS: Final = 2
 _LEFT_ALONE_SECONDS: Final = 30.0
-"""For how long none is begun after one that could not run."""
+"""Seconds for which no process is begun after one that could not run."""
 _HOST: Final = """
 import os, pickle, sys
 sink = os.dup(1)
