@@ -43,7 +43,7 @@ PATIENCE = 7_200
 """Seconds that a test may take at night, when it goes far."""
 
 if sys.flags.dont_write_bytecode:  # each of hundreds of processes would compile the whole product again
-    COMPILED = tempfile.TemporaryDirectory(prefix="blackboard-bytecode-")
+    COMPILED = tempfile.TemporaryDirectory(prefix="blackboard-bytecode-", ignore_cleanup_errors=True)
     sys.dont_write_bytecode = False
     del os.environ["PYTHONDONTWRITEBYTECODE"]
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
