@@ -112,10 +112,14 @@ def _with(shown: frozenset[int], more: frozenset[int], seq: int) -> frozenset[in
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """An obligation of an agent on an item, given by its id."""
+    """An obligation of an agent on an item, given by its id.
+
+    `votes` is true of the duty to acknowledge on a board where a quorum of votes closes debates.
+    """
 
     id: str
     duty: Duty
+    votes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ def owed_words(owed: Sequence[Owed], most: int = MOST_OWED) -> str:
     """
     told: dict[str, list[str]] = {}
     for one in owed[:most]:
-        told.setdefault(_YOURS.get(one.duty, str(one.duty)), []).append(one.id)
+        do = "vote on or criticise" if one.votes else _YOURS.get(one.duty, str(one.duty))
+        told.setdefault(do, []).append(one.id)
     return ", ".join(f"{do} {', '.join(ids)}" for do, ids in told.items()) + _beyond(owed, most)
 
 

@@ -209,7 +209,10 @@ def _own(standing: Standing, owed: Sequence[Owed]) -> Iterable[tuple[str, str]]:
         state = f"waits for {one_line(task.waits_on)}" if task.state is TaskState.WAITING else "is yours"
         yield task.id, f"{task.id} {state}, lease {task.lease}: {clip(task.title, _LINE)}"
     for one in owed:
-        yield one.id, f"{one.id}: {_DOES.get(one.duty, str(one.duty))}"
+        yield (
+            one.id,
+            f"{one.id}: {'vote on or object to' if one.votes else _DOES.get(one.duty, str(one.duty))}",
+        )
 
 
 def relevant_live(standing: Standing, query: str) -> list[Found]:

@@ -545,7 +545,8 @@ Standing = tuple[Look, Rows, int, str | None, bool]
 """An agent's look, its duties, oldest first, the board's last sequence, `Attention.team`, and whether it may only read.
 
 There are at most 50 rows of duties; each holds the item's number, the duty, the item's type, and the time in
-microseconds since when it is owed; of an item's own watch also a true value. A watch is no debt.
+microseconds since when it is owed. Rows of obligations also tell whether it is an item's own watch, which is no debt,
+and whether votes close the debate to judge.
 """
 
 
@@ -599,9 +600,9 @@ def attention_to(
     """Returns the same as `attention` for an agent that stands so."""
     known, rows, end, team, _ = standing
     owed = tuple(
-        Owed(item_id(type_, number), Duty(duty))
-        for number, duty, type_, _since, *watch in rows
-        if not any(watch)
+        Owed(item_id(type_, number), Duty(duty), votes=any(marks[1:]))
+        for number, duty, type_, _since, *marks in rows
+        if not any(marks[:1])
     )
     pressing = tuple(sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1)))
     if known >= (end if own_since is None else own_since):
