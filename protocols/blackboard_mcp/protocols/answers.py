@@ -254,6 +254,8 @@ class Found:
     attention: Attention
     protected: dict[int, Protection] | None = None
     """The protection of the protected ones among them, as from `guarded`; `None` from a store that leaves that out."""
+    too_large: frozenset[int] = frozenset()
+    """Numbers of the archived ones among them that are too large to be restored now."""
 
 
 @dataclass(frozen=True, slots=True)

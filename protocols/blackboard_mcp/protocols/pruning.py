@@ -167,6 +167,12 @@ def is_too_large(config: BoardConfig, tokens: int, importance: int) -> bool:
     return may_leave and tokens > config.low_tokens
 
 
+def may_return(config: BoardConfig, working_tokens: int, tokens: int, importance: int) -> bool:
+    """Tells whether an archived item may be restored: not if the next pass would take it again, as it is too large."""
+    full = working_tokens + tokens > config.high_tokens
+    return not (full and is_too_large(config, tokens, importance))
+
+
 def reason(step: PassStep, status: Status, importance: int) -> str:
     """Returns the reason why a step takes an item, in a few words."""
     match step:

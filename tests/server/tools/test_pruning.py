@@ -335,11 +335,18 @@ async def test_an_item_too_large_for_the_board_is_told_at_once_and_does_not_come
     seq = await small.seq()
     said = await alice.say("query_archive", text="F-4", restore=True)
     assert 'not restored, too large to stay on the board: read(ids=["F-4"]) shows it\n' in said
+    for explain in (False, True):
+        read = await bob.say("read", ids=["F-4"], explain=explain)
+        assert "too large to come back" in read
+        assert "restore" not in read, "it would be refused"
+        assert "too large" not in await bob.say("read", ids=["F-1"], explain=explain)
+    assert (await bob.do("read", ids=["F-4"], explain=True))["explanations"][0]["restore"] is None
     assert "restored 0" not in said
     assert await small.seq() == seq
     assert (await alice.item("F-4"))["text"] == FILLER * 11
     said = await alice.say("query_archive", text="F-1 F-4", restore=True)
     assert "restored 1 to working memory\nnot restored, too large" in said
+    assert (await alice.say("post", id="F-4", tags=["big"])).splitlines()[-2] == "F-4 stays archived"
 
 
 async def test_an_item_that_leaves_with_the_next_pass_says_so(small: Any) -> None:

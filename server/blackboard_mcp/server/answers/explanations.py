@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.explain import (
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, Item
 from blackboard_mcp.protocols.late_models import wire
-from blackboard_mcp.protocols.pruning import CROWDED, reason
+from blackboard_mcp.protocols.pruning import CROWDED, may_return, reason
 from blackboard_mcp.protocols.sightings import Readership
 
 from ..text.lines import clip, forgotten, item_line, one_line, relative_age
@@ -46,7 +46,7 @@ def lines(explanation: Explanation, explained: Explained, now: datetime) -> list
         said = [_goes(explanation.item, explanation.turn, explained), *_when(explanation.turn, explained)]
         said += [CROWDED] if explanation.turn.crowded else []
     else:
-        said = _archived(explanation, now)
+        said = _archived(explanation, explained, now)
     expires = explanation.item.expires_at
     if expires is not None and explanation.turn is not None and explanation.turn.takes != EXPIRY:
         said.append(f"expires in {relative_age(now, expires)}")
@@ -110,6 +110,15 @@ def _board(explained: Explained, outlook: PassOutlook) -> str:
 def restore_call(item: Item) -> str:
     """Returns the call that restores an archived item."""
     return f'query_archive(text="{item.id}", restore=true)'
+
+
+def way_back(item: Item, *, too_large: bool) -> str:
+    """Returns how an archived item comes back to working memory, or that it cannot now."""
+    return "too large to come back" if too_large else f"back with {restore_call(item)}"
+
+
+def _too_large(item: Item, explained: Explained) -> bool:
+    return not may_return(explained.config, explained.tokens, item.tokens, item.importance)
 
 
 def begin_anew(item: Item | wire.WireItem) -> str:
@@ -278,7 +287,7 @@ def is_next(turn: PassTurn, explained: Explained) -> bool | None:
     return turn.tokens < frees
 
 
-def _archived(explanation: Explanation, now: datetime) -> list[str]:
+def _archived(explanation: Explanation, explained: Explained, now: datetime) -> list[str]:
     item, left = explanation.item, explanation.left
     if item.forgotten is not None:
         return [f"{forgotten(item.forgotten)}; {begin_anew(item)}"]
@@ -287,7 +296,7 @@ def _archived(explanation: Explanation, now: datetime) -> list[str]:
     said = ["in the archive"]
     if left is not None:
         said = [f"left {relative_age(left.at, now)} ago, {left_words(left)}; in the archive"]
-    return [f"{said[0]}; back with {restore_call(item)}"]
+    return [f"{said[0]}; {way_back(item, too_large=_too_large(item, explained))}"]
 
 
 # Structured
@@ -345,7 +354,7 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire
             why=str(left.data.get("why", left.data.get("by", ""))),
         ),
         restore=restore_call(item)
-        if protection is None and turn is None and not explanation.item.deleted
+        if protection is None and turn is None and not item.deleted and not _too_large(item, explained)
         else None,
         says=lines(explanation, explained, now),
         seen=wire_sightings(readers),

@@ -25,7 +25,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.names import called, is_reserved, mentions
-from blackboard_mcp.protocols.pruning import is_too_large
+from blackboard_mcp.protocols.pruning import is_too_large, may_return
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..input.agreement import asking
@@ -100,8 +100,8 @@ def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
     ]
 
 
-def archived_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
-    """Returns a line for each archived item that the call changed, with the call that restores it if it is open still.
+def archived_lines(board: Board | None, items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
+    """Returns a line for each archived item that the call changed, with the call that restores it if that is possible.
 
     `given` are the posts in the order of `items`.
     """
@@ -111,6 +111,7 @@ def archived_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[s
     return [
         f"{item.id} is archived; {restore_call(item)} brings it back"
         if TRANSITIONS[item.status]
+        and (board is None or may_return(board.config, board.working_tokens, item.tokens, item.importance))
         else f"{item.id} stays archived"
         for item in {item.number: item for item in changed}.values()
         if item.zone is Zone.ARCHIVE and not item.deleted

@@ -243,8 +243,9 @@ class Rendering:
                 words.append(doubt)
             lines.append(" ".join(words))
         lines += [*large_lines(posted.board, posted.items), *remark_lines(posted, agent)]
-        for told in (edge_lines, asked_lines, archived_lines):
+        for told in (edge_lines, asked_lines):
             lines += told(posted.items, given)
+        lines += archived_lines(posted.board, posted.items, given)
         return lines
 
     def committed(
@@ -337,7 +338,8 @@ class Rendering:
                 left_by = reading.left[item.number]
                 head += f"\narchived {relative_age(left_by.at, now)} ago: {self.why(left_by)}"
                 if left_by.event is not EventType.ITEM_DELETED:
-                    head += f"\nback with {explanations.restore_call(item)}"
+                    large = item.number in reading.found.too_large
+                    head += f"\n{explanations.way_back(item, too_large=large)}"
             body = _quoted(item.text)
             left -= self._tokenizer.count(head)
             needed = self._cost(item, body)

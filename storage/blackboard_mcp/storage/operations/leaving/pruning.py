@@ -23,7 +23,7 @@ from blackboard_mcp.protocols.pruning import (
     Reach,
     Reaching,
     Workspace,
-    is_too_large,
+    may_return,
 )
 from blackboard_mcp.protocols.values import dataclass
 
@@ -41,7 +41,7 @@ from ..ledger.ledger import (
     open_ledger,
     standing,
 )
-from ..ledger.rows import BoardRow, ItemRow, Steps, numbers, sql
+from ..ledger.rows import ItemRow, Steps, numbers, sql
 from ..reading.item_states import values
 from . import guard_index
 from .candidates import staying, workspace
@@ -270,9 +270,11 @@ def restore(
     ledger: Ledger = yield from open_ledger(write, board, agent)
     rows = yield from load_visible(ledger.no, wanted, agent, board)
     for number in sorted(rows):
-        if standing(rows[number]).zone == Zone.ARCHIVE and _fits(ledger.board, rows[number]):
-            ledger.note(ChangeKind.RESTORE, rows[number])
-            yield from ledger.restore(rows[number], why=f"restored by {agent}")
+        row, now = rows[number], ledger.board
+        fits = may_return(now.config, now.working_tokens, row.tokens, row.importance)
+        if standing(row).zone == Zone.ARCHIVE and fits:
+            ledger.note(ChangeKind.RESTORE, row)
+            yield from ledger.restore(row, why=f"restored by {agent}")
     if ledger.items:
         yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
         yield from ledger.close()
@@ -282,12 +284,6 @@ def restore(
     return Restored(
         tuple(items), board_now.seq, board_now.working_tokens, board_now.config.high_tokens, waiting
     )
-
-
-def _fits(board: BoardRow, row: ItemRow) -> bool:
-    """Tells whether an archived item may stay if it is restored; the next pass would take one that is too large."""
-    full = board.working_tokens + row.tokens > board.config.high_tokens
-    return not (full and is_too_large(board.config, row.tokens, row.importance))
 
 
 def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:

@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone, item_id
 from blackboard_mcp.protocols.keys import parse_key
 from blackboard_mcp.protocols.panels import PANEL
+from blackboard_mcp.protocols.pruning import may_return
 
 from ..access.visibility import TIMES, expanded
 from ..leaving import guard_index
@@ -85,7 +86,14 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, lo
     items = yield from values(row, rows, agent, kinds, answers=archived)
     waiting = yield from attention(row.no, agent, look)
     held = yield from guard_index.protections(row.no, [item.number for item in items], kinds=kinds)
-    return Found(tuple(items), tuple(missing), row.seq, waiting, (yield from shown(row.no, "", held)))
+    large = [
+        item.number
+        for item in rows
+        if item.zone == Zone.ARCHIVE
+        and not may_return(row.config, row.working_tokens, item.tokens, item.importance)
+    ]
+    guarded = yield from shown(row.no, "", held)
+    return Found(tuple(items), tuple(missing), row.seq, waiting, guarded, frozenset(large))
 
 
 def at_version(no: int, item: ItemRow, version: int | None) -> Steps[ItemRow | None]:
