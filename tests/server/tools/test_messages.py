@@ -228,9 +228,17 @@ async def test_a_board_that_takes_no_posts_asks_for_no_answers(tmp_path: Path) -
         assert "you owe" not in bob.footer
         assert "waits for you" not in await bob.say("read")
         assert (await bob.say("respond")).startswith("the board is settled and takes no answers\n")
+        said = (await alice.say("request", id=asked, seconds=0)).splitlines()[0]
+        assert (
+            "; the board is settled and takes no answers until a steward opens it again; expires 20" in said
+        )
+        assert "cancel" not in said, "it would be refused"
         await alice.do("board", lifecycle="open")
         await bob.do("query")
         assert f"you owe: answer {asked}" in bob.footer
+        await alice.do("board", lifecycle="closed")
+        said = (await alice.say("request", id=asked, seconds=0)).splitlines()[0]
+        assert said.endswith("; the board is closed for good and takes no answers"), "nor does it expire"
 
 
 async def test_a_silent_holder_loses_it_to_the_next(board: Any) -> None:

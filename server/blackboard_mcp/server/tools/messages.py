@@ -10,7 +10,6 @@ from blackboard_mcp.protocols.asking import (
     MAX_DEADLINE_SECONDS,
     MAX_QUESTION,
     MAX_SKILLS,
-    AgentRequest,
 )
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -182,7 +181,7 @@ class MessageTools:
         return await self._stands(caller, asked)
 
     async def _stands(self, caller: Caller, asked: Asked, *, whole: bool = True) -> Answer:
-        lines = [self._state(asked.request, caller.agent)]
+        lines = [self._state(asked, caller.agent)]
         if await self._messaging.is_unheard(asked.request):
             lines.append(f"{word(asked.request.to)} observes only and cannot answer")
         if asked.answer is not None and whole:
@@ -216,8 +215,9 @@ class MessageTools:
             ),
         )
 
-    def _state(self, request: AgentRequest, agent: str) -> str:
-        """Returns a line on the state of a request, with the asker's next call while it is open."""
+    def _state(self, asked: Asked, agent: str) -> str:
+        """Returns a line on the state of a request, with the asker's next call while it can be answered."""
+        request, lifecycle = asked.request, asked.lifecycle
         mine = request.asker == agent
         whom = word(request.to) if request.to else f"the skill {word(request.skill)}"
         match request.state:
@@ -240,8 +240,15 @@ class MessageTools:
             said += f", declined by {', '.join(word(name) for name in request.declined[:3])}"
         if request.parts:
             said += f", {request.parts} part{'' if request.parts == 1 else 's'} so far: {request.partial}"
-        said += f"; expires {request.deadline:%Y-%m-%d %H:%M:%SZ}"
-        return f'{said}. request(id="{request.id}") waits on, with cancel=true ends it' if mine else said
+        if lifecycle is Lifecycle.CLOSED:
+            said += "; the board is closed for good and takes no answers"
+        elif lifecycle is Lifecycle.SETTLED:
+            said += "; the board is settled and takes no answers until a steward opens it again"
+        if lifecycle is not Lifecycle.CLOSED:
+            said += f"; expires {request.deadline:%Y-%m-%d %H:%M:%SZ}"
+        if mine and lifecycle is Lifecycle.OPEN:
+            said += f'. request(id="{request.id}") waits on, with cancel=true ends it'
+        return said
 
     async def _list(self, agent: str, board: str | None) -> Answer:
         found = await self._messaging.waiting(agent, board)

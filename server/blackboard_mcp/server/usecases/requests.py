@@ -62,11 +62,12 @@ _AVAILABLE = (EventType.REQUEST_OPENED, EventType.REQUEST_RELEASED, EventType.BO
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request with its question, and the answer or the part of it so far."""
+    """A request with its question, and the answer or the part of it so far; of a live one also the board's state."""
 
     request: AgentRequest
     question: Item
     answer: Item | None
+    lifecycle: Lifecycle = Lifecycle.OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +452,9 @@ class Messaging:
         shown = request.answer or request.partial
         numbers = [number] if shown is None else [number, parse_ref(shown).number]
         items = await self._items(board, agent, numbers)
-        return Asked(request, items[number], None if shown is None else items[numbers[-1]])
+        found = await self._store.find_board(board) if request.live else None
+        lifecycle = Lifecycle.OPEN if found is None else found.lifecycle
+        return Asked(request, items[number], None if shown is None else items[numbers[-1]], lifecycle)
 
     async def _items(self, board: str, agent: str, numbers: Sequence[int]) -> dict[int, Item]:
         if not numbers:
