@@ -109,6 +109,11 @@ async def test_a_hot_issue_under_debate_ends_with_the_debate(given: dict[str, st
     async with Board.open(data=data, agent="ann") as board:
         await board.post("It is a false alarm.", type="CRITIQUE", edges={"critiques": ["I-2"]})
     assert said(given, "check", "sums", "--end") == "I-2 ends with the debate about it\n"
+    said(given, "board", "--lifecycle", "settled")
+    assert "Board main takes no posts" in refused(given, "check", "sums", "--end"), (
+        "nor does the debate end it there"
+    )
+    said(given, "board", "--lifecycle", "open")
     async with Board.open(data=data, agent="ann") as board:
         assert "sums fails" in (await board.view()).view
         await board.withdraw("C-3")
