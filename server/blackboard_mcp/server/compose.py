@@ -204,7 +204,8 @@ async def _opened(
             access=judge,
             responds="messages" in settings.tools,
             protocols=protocols,
-            checks=[check.name for check in settings.check] + ["syntax"] * ("workspace" in settings.tools),
+            checks={check.name: check.boards for check in settings.check}
+            | ({"syntax": ()} if "workspace" in settings.tools else {}),
         )
         below = SubBoards(blackboard)
         work: list[tuple[str, Coroutine[Any, Any, None]]] = []

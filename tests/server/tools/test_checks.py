@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -378,6 +379,18 @@ async def test_a_rule_may_ask_for_a_file(tmp_path: Path) -> None:
         await ann.say("constraint", id="K-1", text="Keep NEWS.", check="exists:NEWS")
         await ann.say("constraint", id="K-1", text="Keep a NEWS file.", strength="prefer")
         assert "(prefer, check exists:NEWS)" in await ann.say("read")
+
+
+async def test_results_of_a_check_for_other_boards_are_reported_by_agents(tmp_path: Path) -> None:
+    check = (replace(CHECK, boards=("side",)),)
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS, check=check) as board:
+        ann = await board.join("ann")
+        said = await ann.say("report_result", check="sums", ok=False)
+        assert said.startswith('I-1 stands in every view until report_result(check="sums", ok=true)\n')
+        assert (await ann.say("report_result", check="sums", ok=True)).startswith("I-1 is resolved\n")
+        await ann.post("there", board="side")
+        failed = await ann.fail("report_result", check="sums", ok=False, board="side")
+        assert "The server runs sums itself" in failed["message"]
 
 
 async def test_a_rule_names_the_check_that_holds_it(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 from blackboard_mcp.protocols.access import Action, Trust
@@ -148,11 +149,11 @@ class Blackboard:
         access: AccessJudge | None = None,
         responds: bool = False,
         protocols: Protocols | None = None,
-        checks: Sequence[str] = (),
+        checks: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         self.store = store
-        self.checks = frozenset(checks)
-        """Names of checks that the server runs."""
+        self.checks = checks
+        """The checks that the server runs, by name: the boards that each is for, none of them for all boards."""
         self.tokenizers = tokenizers
         self.pruner = pruner
         self.archive = archive

@@ -193,7 +193,7 @@ class Intake:
             )
             came.proposed += proposed
             came.unproposed += left
-        elif line.kind == "result" and line.tool is not None and not self._results.is_own(line.tool):
+        elif line.kind == "result" and line.tool is not None and not self._results.is_own(board, line.tool):
             text = " ".join(line.text.split())
             text = text if len(text) <= _ISSUE else f"{text[: _ISSUE - 1]}…"
             done = await self._results.report(

@@ -59,23 +59,25 @@ class Results:
             UnknownReference: a cited item does not exist.
             Refused: the hot issue is under debate, or the server itself runs the check.
         """
-        if agent != SYSTEM and self.is_own(check):
+        name = board if agent == SYSTEM and board is not None else await self._board.board_of(board, agent)
+        if agent != SYSTEM and self.is_own(name, check):
             raise Refused(
                 f"The server runs {check} itself after each write to the files that it is for. Nothing was changed; "
                 "its hot issue stands in every view while it fails, and goes when it passes."
             )
         return await self._report(
-            agent, board, check, subject, ok=ok, text=text, cites=cites, once_key=once_key
+            agent, name, check, subject, ok=ok, text=text, cites=cites, once_key=once_key
         )
 
-    def is_own(self, check: str) -> bool:
-        """Tells whether the server runs a check itself, so that nobody reports its results."""
-        return check in self._board.checks or check.startswith((ABSENT, EXISTS))
+    def is_own(self, board: str, check: str) -> bool:
+        """Tells whether the server runs a check itself on a board, so that nobody reports its results there."""
+        boards = self._board.checks.get(check)
+        return (boards is not None and (not boards or board in boards)) or check.startswith((ABSENT, EXISTS))
 
     async def _report(
         self,
         agent: str,
-        board: str | None,
+        name: str,
         check: str,
         subject: str,
         *,
@@ -84,7 +86,6 @@ class Results:
         cites: Sequence[str],
         once_key: str | Once | None = None,
     ) -> Reported:
-        name = board if agent == SYSTEM and board is not None else await self._board.board_of(board, agent)
         refs = [parse_ref(cited) for cited in cites]
         cited_ = (await self._board.store.read(name, agent, refs, [])).items
         found = {item.number: item.type for item in cited_}
