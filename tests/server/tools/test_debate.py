@@ -105,6 +105,10 @@ async def test_who_objects_to_an_answer_is_not_asked_to_judge_before_that_is_set
     view = (await bob.say("read")).splitlines()
     assert "waits for carol: judge; then you: judge" in view
     assert "waits for you:" not in view
+    status = await bob.say("debate", op="status", id="F-1")
+    assert "outstanding: carol to acknowledge F-1\n" in status
+    assert "asked once the debate on R-3 is over: bob to acknowledge F-1\n" in status
+    assert "you owe" not in status
     await carol.do("query")
     assert "you owe: acknowledge or criticise F-1" in carol.footer
     await alice.post("This one is of today.", "REPLY", edges={"replies_to": ["C-4"]})

@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.debates import (
     DebateState,
     Decision,
     Duty,
+    Obligation,
     ObligationState,
     Outcome,
     StandingWatch,
@@ -268,11 +269,16 @@ def opened_to_concede(events: Sequence[Event]) -> set[int]:
 
 
 def debate_lines(
-    debate: Debate, items: dict[int, Item], tokenizer: Tokenizer, deciders: Sequence[str] = ()
+    debate: Debate,
+    items: dict[int, Item],
+    tokenizer: Tokenizer,
+    deciders: Sequence[str] = (),
+    later: Container[Obligation] = (),
 ) -> list[str]:
     """Returns a debate's state, its critiques with their answers, and all duties, one line each.
 
-    `items` are the debate's items by number. `deciders` are agents one of which has to confirm decisions.
+    `items` are the debate's items by number. `deciders` are agents one of which has to confirm decisions. `later` are
+    duties to judge that are put off until objections to answers are settled.
     """
 
     def name(number: int) -> str:
@@ -310,7 +316,7 @@ def debate_lines(
         more = len(debate.critiques) - len(told)
         lines.append("critiques " + ", ".join(told) + (f" +{more}" if more else ""))
     for state in ObligationState:
-        owed = [o for o in debate.obligations if o.state is state]
+        owed = [o for o in debate.obligations if o.state is state and o not in later]
         if state is ObligationState.WATCHING and owed:
             lines.append(f"watching, asked once every critique is answered: {_some(o.agent for o in owed)}")
         elif owed:
@@ -324,6 +330,13 @@ def debate_lines(
                     for o in owed
                     if o.duty is Duty.ACKNOWLEDGE and o.reason not in ("", _VOTED)
                 ][:_NAMED]
+    if put_off := [o.agent for o in debate.obligations if o in later]:
+        debated = _some(
+            items[a].id for a in answers.values() if a in items and items[a].status is Status.DEBATED
+        )
+        lines.append(
+            f"asked once the debate on {debated} is over: {_some(put_off)} to acknowledge {name(debate.root)}"
+        )
     return lines
 
 
@@ -342,7 +355,12 @@ def standing_lines(
     shown the critiques; empty to leave them out. `deciders` are named by the launch configuration.
     """
     debate = view.debate
-    lines = debate_lines(debate, view.items, tokenizer, _there(view, deciders))
+    due = {(one.id, one.duty) for one in view.attention.owed}
+    mine = [o for o in debate.outstanding if o.agent == agent]
+    owed = [o for o in mine if o.item in view.items and (view.items[o.item].id, o.duty) in due]
+    objecting = any(a in view.items and view.items[a].status is Status.DEBATED for _, a in debate.answers)
+    later = [o for o in mine if objecting and o.duty is Duty.ACKNOWLEDGE and o not in owed]
+    lines = debate_lines(debate, view.items, tokenizer, _there(view, deciders), later)
     if read:
         lines.append(read)
     count = view.tally
@@ -355,8 +373,7 @@ def standing_lines(
         lines.append(last_seen)
     lines += [
         "you owe: " + duty_line(o.item, o.duty, debate, view.items, agent, tokenizer, quorum=count.quorum)
-        for o in debate.outstanding
-        if o.agent == agent
+        for o in owed
     ]
     return lines
 
