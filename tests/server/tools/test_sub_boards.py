@@ -112,8 +112,19 @@ async def test_a_settled_board_answers_with_its_last_answer_or_fails_as_configur
     ignored = await task(ann, "T-3", "COMPLETED")
     assert (ignored["result"], "without an ANSWER" in ignored["why"]) == (None, True)
     # Tried again, it fails at once while that board is settled.
+    opening = 'board(board="faulted", lifecycle="open")'
+    assert f"try again (first, if it is settled: {opening}): plan(" in await ann.say("plan", why="T-2")
     await ann.do("plan", items=[{"id": "T-2", "state": "PENDING"}], why="again")
-    assert "is settled" in (await task(ann, "T-2", "FAULTED"))["why"]
+    assert (await task(ann, "T-2", "FAULTED"))[
+        "why"
+    ] == f"board 'faulted' is settled; open it first: {opening}"
+    await ann.do("board", lifecycle="open", board="faulted")
+    await ann.do("plan", items=[{"id": "T-2", "state": "PENDING"}], why="again")
+    await task(ann, "T-2", "WAITING")
+    await ann.do("board", lifecycle="closed", board="faulted")
+    await task(ann, "T-2", "FAULTED")
+    await ann.do("plan", items=[{"id": "T-2", "state": "PENDING"}], why="again")
+    assert "is closed for good" in (await task(ann, "T-2", "FAULTED"))["why"]
 
 
 FAILS = [("answered", "fault"), ("faulted", "fault"), ("ignored", "complete")]

@@ -138,7 +138,13 @@ def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[s
     lines.append(f"{by}; taken {task.attempts} times" if task.attempts != 1 else f"{by}; taken once")
     if task.state is TaskState.FAULTED:
         item = f'{{"id": "{task.id}", "state": "PENDING"}}'
-        lines.append(f'try again: plan(items=[{item}], why="…"); do without: "state": "COMPLETED"')
+        # A board that was settled would end the new attempt at once.
+        below = (
+            ""
+            if task.sub is None
+            else f' (first, if it is settled: board(board="{task.sub.board}", lifecycle="open"))'
+        )
+        lines.append(f'try again{below}: plan(items=[{item}], why="…"); do without: "state": "COMPLETED"')
     return lines
 
 

@@ -113,8 +113,11 @@ class SubBoards:
         found = await self._store.ensure_board(below, SYSTEM, self._board.config, parent=due.board)
         if found.parent != due.board:
             raise NoHandOver(f"board '{below}' is not below this board")
+        if found.lifecycle is Lifecycle.CLOSED:
+            raise NoHandOver(f"board '{below}' is closed for good; another task with another board may do it")
         if found.lifecycle is not Lifecycle.OPEN:
-            raise NoHandOver(f"board '{below}' is {found.lifecycle}")
+            call = f'board(board="{below}", lifecycle="open")'
+            raise NoHandOver(f"board '{below}' is settled; open it first: {call}")
         if not await self._store.note_sub_board(due.board, due.number):
             return  # another task is given to that board
         entries = await self._copies(due, due.board, due.sub.input)
