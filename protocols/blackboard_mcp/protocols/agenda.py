@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from .answers import Notice, NoticeFor, Once
+from .board import Lifecycle
 from .errors import InvalidInput
 from .items import Item
 from .runs import Budget, Usage
@@ -367,12 +368,13 @@ class Settled:
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """What an agent that waits for a task may expect: `ready` tasks that it could take now, and the next instant at
-    which a lease ends; `None` if there is none.
+    which a lease ends; `None` if there is none. It can take none of a board that is not open.
     """
 
     ready: int
     next_due: datetime | None
     seq: int
+    lifecycle: Lifecycle = Lifecycle.OPEN
 
 
 class AgendaStore(Protocol):

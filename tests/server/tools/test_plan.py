@@ -392,6 +392,29 @@ async def test_a_wait_for_reserved_paths_tries_once_until_they_are_free(
     assert (await asyncio.wait_for(waits, WOKEN))["id"] == "T-1"
 
 
+async def test_a_wait_for_tasks_or_requests_ends_when_the_board_takes_no_posts(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, ben, cyd = await board.join("ann", "ben", "cyd")
+    await ann.do("plan", items=[{"title": "one", "worker": "ann"}])
+    store, parked = board.opened.store, asyncio.Event()
+    waiting = store.wait_for_change
+
+    async def tell(*args: Any, **more: Any) -> Any:
+        parked.set()
+        return await waiting(*args, **more)
+
+    monkeypatch.setattr(store, "wait_for_change", tell)
+    asks = asyncio.create_task(cyd.say("respond", seconds=50))
+    claims = asyncio.create_task(ben.fail("claim", seconds=50))
+    await asyncio.wait_for(parked.wait(), PATIENCE)
+    await ann.do("board", lifecycle="settled")
+    failed = await asyncio.wait_for(claims, WOKEN)
+    assert failed["message"] == "Board 'main' is settled and takes no posts. Nothing was changed."
+    said = await asyncio.wait_for(asks, WOKEN)
+    assert said.startswith("the board is settled and takes no answers\n")
+
+
 @both
 async def test_an_answer_without_a_task_is_short(board: Any, mode: str) -> None:
     ann = await board.join("ann")

@@ -267,7 +267,7 @@ class MessageTools:
 
     def _lines(self, found: WaitingRequests, agent: str) -> list[str]:
         lines = []
-        if (found.waiting or found.asked) and found.lifecycle is not Lifecycle.OPEN:
+        if found.lifecycle is not Lifecycle.OPEN:
             lines.append(f"the board is {found.lifecycle} and takes no answers")
         for heading, listed in (("waiting for you:", found.waiting), ("you asked:", found.asked)):
             if listed:

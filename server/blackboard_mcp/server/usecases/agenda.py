@@ -29,6 +29,7 @@ from blackboard_mcp.protocols.agenda import (
     Task,
 )
 from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor, Once
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import BlackboardError, RulesUnseen
 from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
@@ -268,8 +269,10 @@ class Tasks:
             async with line.turn(place):
                 # Whoever waits longest looks first; the others see what it left.
                 prospect = await store.prospect(name, agent, wanted)
-                # A ready task whose paths others reserve cannot be taken before something changes.
-                if (prospect.ready and prospect.seq != tried) or self._is_due(prospect):
+                # A ready task whose paths others reserve cannot be taken before something changes. On a board that was
+                # settled or closed meanwhile the call is refused as one that begins there is.
+                is_over = prospect.lifecycle is not Lifecycle.OPEN
+                if (prospect.ready and prospect.seq != tried) or self._is_due(prospect) or is_over:
                     taken = await self._take(name, agent, number, wanted, paths, lease_seconds, once)
                     tried = prospect.seq
                     if taken is not None:

@@ -193,7 +193,7 @@ class Messaging:
         while True:
             stands = await self._asked(name, agent, number)
             request, now = stands.request, loop.time()
-            if not request.live or now >= started + seconds:
+            if not request.live or stands.lifecycle is Lifecycle.CLOSED or now >= started + seconds:
                 return stands
             if report is not None and (request.parts > known or not first):
                 await report(round(now - started, 1), seconds, _progress(stands, known))
@@ -202,7 +202,7 @@ class Messaging:
                 return stands
             await self._wait(
                 name,
-                lambda event: event.thread == number,
+                lambda event: event.thread == number or event.event is EventType.BOARD_CHANGED,
                 request.seq,
                 min(started + seconds - now, _REPORT_EVERY if report is not None else seconds),
             )
@@ -245,7 +245,8 @@ class Messaging:
         report: Report | None = None,
         once_key: str | None = None,
     ) -> Asked | None:
-        """Takes the next request for the agent and returns it, or `None` when none came within `seconds`.
+        """Takes the next request for the agent and returns it, or `None` when none came within `seconds`, or none can
+        come because the board takes no answers.
 
         `once_key` is the key of a call that may also have offered skills under it.
         """
@@ -266,7 +267,8 @@ class Messaging:
                 async with self.delivering(name, agent, *taken, keyed=once is not None):
                     return await self._asked(name, agent, taken[0])
             now = loop.time()
-            if now >= started + seconds or tails.released:
+            is_over = found is not None and found.lifecycle is not Lifecycle.OPEN
+            if now >= started + seconds or tails.released or is_over:
                 self._board.activity.seen(name, agent)
                 return None
             if report is not None and not first:

@@ -318,7 +318,7 @@ def prospect(now: int, board: str, agent: str, skills: Sequence[str] | None = No
     """Returns what an agent that waits for a task may expect."""
     row = yield from get_board(board)
     if row.lifecycle is not Lifecycle.OPEN:
-        return Prospect(0, None, row.seq)
+        return Prospect(0, None, row.seq, row.lifecycle)
     able = yield from skills_of(row.no, agent, skills)
     ready = yield from candidates(row.no, agent, able, _TRIED)
     ends = (yield sql("lapse_next_on"), (row.no,))[0][0]
