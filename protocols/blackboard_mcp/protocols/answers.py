@@ -42,12 +42,14 @@ class Look(int):
     board's while the agent had not been shown everything before them. A plain number is a look without either.
 
     `left` is the attention of the agent's last answer, so that no store looks through the same part of the log again.
-    It is no part of what a look says.
+    It is no part of what a look says. Nor is `viewed`, the sequence up to which views told the agent what left of its
+    own: that is news to nobody, so other answers pass over it. `None` is as far as the look itself.
     """
 
     above: frozenset[int]
     told: frozenset[int]
     left: Attention | None
+    viewed: int | None
 
     def __new__(
         cls, seq: int = 0, above: Iterable[int] = (), told: Iterable[int] = (), left: Attention | None = None
@@ -55,10 +57,17 @@ class Look(int):
         return cls._made(seq, _after(seq, above), _after(seq, told), left)
 
     @classmethod
-    def _made(cls, seq: int, above: frozenset[int], told: frozenset[int], left: Attention | None) -> Look:
+    def _made(
+        cls,
+        seq: int,
+        above: frozenset[int],
+        told: frozenset[int],
+        left: Attention | None,
+        viewed: int | None = None,
+    ) -> Look:
         """Makes a look of sequences that all come after `seq`."""
         look = super().__new__(cls, seq)
-        look.above, look.told, look.left = above, told, left
+        look.above, look.told, look.left, look.viewed = above, told, left, viewed
         return look
 
     def __eq__(self, other: object) -> bool:
@@ -89,11 +98,16 @@ class Look(int):
         more = Look.of(other)
         far, near = (more, self) if more > self else (self, more)
         above, told = _with(far.above, near.above, far), _with(far.told, near.told, far)
-        return Look._made(int(far), above, told, self.left or more.left)
+        viewed = more.viewed if self.viewed is None else self.viewed
+        return Look._made(int(far), above, told, self.left or more.left, viewed)
 
     def leaving(self, left: Attention) -> Look:
         """Returns the look after an answer with this attention."""
-        return Look._made(int(self), self.above, self.told, left)
+        return Look._made(int(self), self.above, self.told, left, self.viewed)
+
+    def viewing(self, viewed: int | None) -> Look:
+        """Returns the look of an agent that asks for a view."""
+        return Look._made(int(self), self.above, self.told, self.left, viewed)
 
 
 def _after(seq: int, shown: Iterable[int]) -> frozenset[int]:
@@ -371,9 +385,10 @@ class Archived:
 class News:
     """Events since an agent last looked, caused by others and by the server, oldest first.
 
-    `events` may be only the newest; `whole` is true if there are no others. `authors` maps ids of items that left
-    working memory to their authors. `forgotten` are ids of items that an operator had forgotten since, `moot` of those
-    that are back, deleted or finished, and `too_large` of those that would not stay if they were restored.
+    What left of the agent's own since `Look.viewed` is among them; only that may be older than the look. `events` may
+    be only the newest; `whole` is true if there are no others. `authors` maps ids of items that left working memory
+    to their authors. `forgotten` are ids of items that an operator had forgotten since, `moot` of those that are
+    back, deleted or finished, and `too_large` of those that would not stay if they were restored.
     """
 
     events: tuple[Event, ...] = ()

@@ -360,6 +360,26 @@ async def test_an_item_that_leaves_with_the_next_pass_says_so(small: Any) -> Non
         )
 
 
+async def test_what_left_of_ones_own_is_told_once_whatever_calls_lie_in_between(small: Any) -> None:
+    alice, bob = await small.join("alice", "bob")
+    await alice.post("it begins", "FACT")
+    await alice.say("read")
+    await flood(alice, 14)
+    await small.settled()
+    ids = [item["id"] for item in (await bob.do("query", zone="archive"))["items"]][::-1]
+    await bob.post("something else", "FACT")
+    assert "something else" in await alice.say("wait", seconds=1)
+    await alice.do("query")
+    assert "unseen" not in alice.footer, "it counts for nothing"
+    view = await alice.say("read")
+    assert "\nnew since seq " in view
+    assert f"\nleft for room: of yours {' '.join(ids)} (" in view
+    assert f'query_archive(text="{" ".join(ids[:3])}", restore=true)' in view
+    assert "left for room" not in await alice.say("read")
+    await bob.post("more", "FACT")
+    assert "left for room" not in await alice.say("read")
+
+
 async def test_news_of_what_left_offer_back_only_what_could_come_back(small: Any) -> None:
     alice, bob = await small.join("alice", "bob")
     await alice.post("it begins", "FACT")

@@ -624,7 +624,7 @@ class Blackboard:
         """
         name = check_board(board) if board is not None else self.default_board
         stamp = self.stamp()  # before anything is read
-        look = self.looks.of(name, agent)
+        look = self.looks.of_viewer(name, agent)
         asked = asked_for(name, agent, look, budget, reserve)
         if (kept := self._kept_views.find(asked, stamp)) is not None:
             self.activity.seen(name, agent)

@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
     board: str
     agent: str
-    look: tuple[int, frozenset[int], frozenset[int]]
+    look: tuple[int, frozenset[int], frozenset[int], int | None]
     budget: int
     reserve: int
 
@@ -70,7 +70,7 @@ class KeptViews:
 
 def asked_for(board: str, agent: str, look: Look, budget: int, reserve: int) -> Asked:
     """Returns the name under which a view is kept."""
-    return Asked(board, agent, (int(look), look.above, look.told), budget, reserve)
+    return Asked(board, agent, (int(look), look.above, look.told, look.viewed), budget, reserve)
 
 
 def _never() -> None:

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Look, Snapshot
 from blackboard_mcp.protocols.errors import BlackboardError, Refused
-from blackboard_mcp.protocols.events import BEGUN, Event, EventType
+from blackboard_mcp.protocols.events import BEGUN, LEFT, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
@@ -41,6 +41,8 @@ class Looks:
         self._activity = activity
         self._seen: FIFOCache[tuple[str, str], Look] = FIFOCache(_KEPT)
         self._left: FIFOCache[tuple[str, str], Attention] = FIFOCache(_KEPT_WHOLE)
+        self._viewed: FIFOCache[tuple[str, str], int] = FIFOCache(_KEPT)
+        """The places up to which views of this process told agents what left of their own."""
 
     def of(self, board: str, agent: str) -> Look:
         """Returns what the agent was shown of the board as far as this process knows; store calls take this
@@ -48,6 +50,10 @@ class Looks:
         """
         look, left = self._seen.get((board, agent), _NOTHING), self._left.get((board, agent))
         return look if left is None else look.leaving(left)
+
+    def of_viewer(self, board: str, agent: str) -> Look:
+        """Returns the same as `of` for a call that asks for a view."""
+        return self.of(board, agent).viewing(self._viewed.get((board, agent)))
 
     def told(
         self,
@@ -119,6 +125,10 @@ class Looks:
         told = [at for at in told if at not in undecided]
         told += view.told
         shown = {at for at, number in attention.fresh if number in texts} - undecided
+        authors = snapshot.news.authors
+        own = {e.seq for e in snapshot.news.events if e.event in LEFT and authors.get(e.item or "") == agent}
+        if not own or own & set(view.told):
+            self._viewed[board.id, agent] = board.seq
         return self._saw(board.id, agent, board.seq, attention, shown.union(told))
 
     def streamed(
@@ -148,6 +158,7 @@ class Looks:
         if max(len(look.above), len(look.told)) > _KEPT_SHOWN:
             look = look.bounded(MOST_SHOWN)
         self._seen[board, agent] = look
+        self._viewed.setdefault((board, agent), int(look))
         if before is None or before != look:
             self._activity.shown(board, agent, look, before)
 

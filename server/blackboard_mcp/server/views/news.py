@@ -42,8 +42,9 @@ class Told:
 
 def heading(standing: Standing) -> str:
     """Returns the heading of the news, which says whether all of it is there."""
-    look = standing.snapshot.look
-    if standing.snapshot.news.whole:
+    news = standing.snapshot.news
+    look = min([int(standing.snapshot.look), *(event.seq - 1 for event in news.events[:1])])
+    if news.whole:
         return f"new since seq {look}, not shown to you yet:"
     return f"new since seq {look}, not shown to you yet (the latest of it; all: read(since={look})):"
 

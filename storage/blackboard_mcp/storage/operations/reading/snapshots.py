@@ -208,16 +208,23 @@ def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[Ne
     """Returns recent events that the agent was not shown, with the authors of items that left."""
     if not look:
         return News()
-    no, most = board.no, board.seq - look
-    if most <= _FEW_NEWS:
-        rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
+    no, first = board.no, int(look) if look.viewed is None else min(look, look.viewed)
+    if board.seq - first <= _FEW_NEWS:
+        rows = yield sql("news"), (no, first, agent, MOST_NEWS + 1)
         listed = [event_of(raw) for raw in reversed(rows)]
     else:
-        rows = yield sql("news_stamps"), (no, int(look), agent, MOST_NEWS + 1)
+        rows = yield sql("news_stamps"), (no, first, agent, MOST_NEWS + 1)
         listed = yield from _events(no, agent, rows[::-1], kept)
+    whole = len(listed) <= MOST_NEWS or listed[0].seq <= look
     if len(listed) > MOST_NEWS:
         del listed[0]
-    events = tuple([event for event in listed if event.seq not in look.above] if look.above else listed)
+    # What left and concerned the agent was news to it, so the look covers it.
+    passed = {e.seq for e in listed if e.seq <= look and e.event in _LEFT and agent not in e.concerns}
+    events = tuple(
+        [e for e in listed if (e.seq > look or e.seq in passed) and e.seq not in look.above]
+        if look.above or first < look
+        else listed
+    )
     left = {int(e.item.partition("-")[2]) for e in events if e.event in _LEFT and e.item is not None}
     authors: dict[str, str] = {}
     gone: set[str] = set()
@@ -238,9 +245,11 @@ def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[Ne
                 moot.add(id_)
             elif is_too_large(board.config, tokens, importance):
                 large.add(id_)
+    if passed:
+        events = tuple([e for e in events if e.seq > look or authors.get(e.item or "") == agent])
     return News(
         events,
-        len(rows) <= MOST_NEWS,
+        whole,
         authors,
         frozenset(gone),
         moot=frozenset(moot),
