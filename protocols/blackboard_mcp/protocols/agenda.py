@@ -463,7 +463,10 @@ class AgendaStore(Protocol):
 
         Raises:
             RulesUnseen: with `heeding`, rules in the agent's scope changed since it was shown them.
-            Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.
+            Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end. Or what
+                `done` cites, or what a confirmation or the result that it confirms cites, is stale: the result of a
+                check (`metadata["check"]` of an item by `SYSTEM`) on files of which one that matches `files` was
+                written after `revision`; names path and revision.
             Refused: the task's state does not allow it, or the reviewer may not confirm it.
         """
         ...

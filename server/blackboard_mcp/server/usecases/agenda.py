@@ -32,7 +32,7 @@ from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor, Once
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import BlackboardError, RulesUnseen
-from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
+from blackboard_mcp.protocols.items import ItemType, Visibility
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.runs import Budget
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
@@ -44,7 +44,6 @@ from ..input.idempotency import once_of
 from ..input.posts import check_addressed, check_agent, check_text
 from ..limits.rates import size_of
 from .blackboard import Blackboard
-from .evidence import check_fresh
 from .following import Report
 from .requests import check_skills
 from .waiting_line import WaitingLine
@@ -412,8 +411,6 @@ class Tasks:
         self._board.quotas.charge(agent, name, size=size_of(text))
         await self._board.check_named(agent, name, cited)
         once = once_of(once_key, "settle", **{**_fields(act), "text": text})
-        if once is None or await self._board.store.recall(name, agent, once) is None:
-            await check_fresh(self._board, agent, name, await self._evidence(name, agent, act))
 
         async def write(tokenizer: Tokenizer) -> Settled:
             counted = CountedText(text, tokenizer.count(text), tokenizer.name)
@@ -434,18 +431,6 @@ class Tasks:
         shown = [] if done.item is None else [done.item.number]
         rules, attention, seq = await self._noticed(name, agent, done.notice, shown)
         return replace(done, seq=seq), rules, attention
-
-    async def _evidence(self, board: str, agent: str, act: Settle) -> Sequence[int]:
-        """Returns the items that `done` or a confirmation rests on: those cited, or what the result in review cites."""
-        if act.op == "done" or (act.op == "verify" and act.ok and act.cites):
-            return act.cites
-        if act.op != "verify" or not act.ok:
-            return ()
-        tasks = await self._board.store.tasks(board, agent, [act.number])
-        if not tasks or tasks[0].result is None:
-            return ()
-        found = await self._board.store.read(board, agent, [parse_ref(tasks[0].result)], [])
-        return [item_edge.target for item in found.items for item_edge in item.edges]
 
 
 def _texts_of(stages: Sequence[NewStage]) -> list[str]:

@@ -15,11 +15,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from blackboard_mcp.protocols.board import Board, BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
@@ -28,16 +28,18 @@ from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Status, Vis
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision
+from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision, file_glob
 
 from ..checks.running import Check, Outcome, run
 from ..input.posts import PostFields
 from ..input.secrets import Secrets
 from ..limits.turns import in_thread
 from .blackboard import Blackboard
-from .evidence import last_written, told_of
 from .results import Results
 from .workspace import OUTPUT
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.store import BoardStore
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +154,7 @@ class Checks:
                 item = await self._last(board, check.name, agent)
                 if item is None and await self._last(board, check.name) is not None:
                     continue
-                told = told_of(item)
+                told = _told_of(item)
                 revision = int(told.get("revision", 0))
                 states.append(
                     CheckState(
@@ -219,7 +221,7 @@ class Checks:
         # Only the output of the newest run is kept, and the agent may see the result of an older one alone.
         if item is not None and newest is not None and item.id == newest.id:
             kept = await in_thread(lambda: _read(self._place(board, name)))
-        if item is None or kept is None or kept[0] != told_of(item).get("revision"):
+        if item is None or kept is None or kept[0] != _told_of(item).get("revision"):
             ran = f"; {item.id} has its beginning and its end" if item is not None else ""
             raise UnknownReference(
                 f"No output of a check '{name[:40]}' is kept on this board{ran}. artifact_list() tells the checks "
@@ -262,7 +264,7 @@ class Checks:
         """Opens hot issues that a server which was killed behind a RESULT item did not open."""
         for check in self._checks:
             item = await self._last(board, check.name) if check.covers(board) else None
-            if item is not None and told_of(item).get("issue"):
+            if item is not None and _told_of(item).get("issue"):
                 issue = await self._results.issue(board, check.name)
                 if issue is None or issue.seq < item.seq:
                     await self._raise(board, check, item)
@@ -290,7 +292,7 @@ class Checks:
         written = await self._written(board, check)
         if written is None:
             return False
-        return int(told_of(await self._last(board, check.name)).get("revision", 0)) < written.number
+        return int(_told_of(await self._last(board, check.name)).get("revision", 0)) < written.number
 
     async def _written(self, board: str, check: Check) -> Revision | None:
         """Returns the last revision of a file that a check is for; only revisions since the last call are read."""
@@ -300,7 +302,7 @@ class Checks:
         if newest and newest[0].number != head:
             if newest[0].number < head:  # a backup was restored
                 head, found = 0, None
-            found = await last_written(store, board, check.files, head) or found
+            found = await _last_written(store, board, check.files, head) or found
             self._known[board, check.name] = newest[0].number, found
         return found
 
@@ -410,7 +412,7 @@ class Checks:
 
         It tells the revision alone where a read rule keeps that item.
         """
-        said = str(told_of(item).get("issue", ""))
+        said = str(_told_of(item).get("issue", ""))
         if said:
             book = await self._board.store.rules(board, "")
             rules = [rule.id for rule in book.rules if rule.check == check.name]
@@ -418,7 +420,7 @@ class Checks:
             if item.visibility is Visibility.BOARD:
                 said, cites = f"{said}{asks}; {item.id} has the output", [item.id]
             else:  # everybody reads the hot issue
-                said, cites = f"rev {told_of(item).get('revision')}{asks}", []
+                said, cites = f"rev {_told_of(item).get('revision')}{asks}", []
             await self._results.note(board, check.name, "", said, cites)
 
     def _shown(self, output: str) -> str:
@@ -427,6 +429,29 @@ class Checks:
             return self._secrets.checked(output)[0]
         except Refused:
             return "(the output holds what looks like a secret, so it is not shown)"
+
+
+def _told_of(item: Item | None) -> Mapping[str, Any]:
+    """Returns what the metadata of a RESULT item tells of its run."""
+    told = None if item is None else item.metadata.get("check")
+    return told if isinstance(told, dict) else {}
+
+
+async def _last_written(store: BoardStore, board: str, glob: str, after: int = 0) -> Revision | None:
+    """Returns the last revision of a file that matches a glob, of those above `after`, the last twenty thousand."""
+    matches, before = file_glob(glob), 0
+    limit = 1 if glob == "**" else 20
+    for _ in range(_PAGES):
+        page = await store.artifact_history(board, "", before, limit)
+        for revision in page:
+            if revision.number <= after:
+                return None
+            if matches(revision.path):
+                return revision
+        if len(page) < limit:
+            return None
+        before, limit = page[-1].number, MAX_PAGE
+    return None
 
 
 def _tag(name: str) -> str:

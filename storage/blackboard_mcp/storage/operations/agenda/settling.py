@@ -31,7 +31,7 @@ from ..ledger.principals import owners_of
 from ..ledger.rows import Steps, dumps, instant, sql
 from ..reading.item_states import values
 from ..reading.rules import notice_on, rules_on
-from . import budgets, lapses, reservations, rows
+from . import budgets, evidence, lapses, reservations, rows
 from .lapses import begin
 from .rows import MICROS, TaskRow
 from .taking import check_seconds
@@ -87,7 +87,8 @@ def settle(
 
     Raises:
         RulesUnseen: with `heeding`, rules in the agent's scope changed since it was shown them.
-        Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end.
+        Conflict: the lease is not the task's newest, or it is another agent's; names holder, lease and end. Or what
+            `done` or a confirmation rests on is stale.
         Refused: the task's state does not allow it, or the reviewer may not confirm it.
     """
     if len(act.text.text) > MAX_NOTE and act.op not in ("done", "verify"):
@@ -263,7 +264,8 @@ def _done(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settle
             f'{row.id} is confirmed by another agent, who needs your result. Nothing was changed; claim(id="{row.id}", '
             'op="done", text="…").'
         )
-    yield from load_visible(ledger.no, act.cites, ledger.agent, ledger.board.id)
+    cited = yield from load_visible(ledger.no, act.cites, ledger.agent, ledger.board.id)
+    yield from evidence.check_fresh(ledger.no, cited.values())
     if act.cites and not act.text.text:
         raise InvalidInput("cites goes with text: the result that cites them. Nothing was changed.")
     if act.text.text:
@@ -375,7 +377,11 @@ def _verify(ledger: Ledger, act: Settle) -> Steps[Settled]:
             f"{'Say what you checked, or cite it' if act.ok else 'Say what is wrong'}. Nothing was changed; "
             f'claim(id="{row.id}", op="verify", ok={str(act.ok).lower()}, text="…").'
         )
-    yield from load_visible(ledger.no, act.cites, ledger.agent, ledger.board.id)
+    found = yield from load_visible(ledger.no, act.cites, ledger.agent, ledger.board.id)
+    if act.ok and act.cites:
+        yield from evidence.check_fresh(ledger.no, found.values())
+    elif act.ok and row.result:
+        yield from evidence.check_cited(ledger.no, row.result, ledger.agent)
     ledger.note(ChangeKind.CLAIM, name=row.id)
     doer, result = row.holder, row.result
     cited = yield from lapses.cited(ledger.no, act.cites)

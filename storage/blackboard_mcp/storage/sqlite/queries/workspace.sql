@@ -62,6 +62,11 @@ WHERE board = ?1 AND path > ?4 || '/' AND path < ?4 || '0' AND revision < ?2 ORD
 SELECT revision, path, op, before, size, lines, blob, agent, message, at, body
 FROM artifact_revision WHERE board = ?1 AND revision > ?2 ORDER BY revision LIMIT ?3;
 
+-- name: artifacts_since
+-- The paths of a board that were written after a revision, each with its last one, the newest first.
+SELECT path, max(revision) FROM artifact_revision WHERE board = ?1 AND revision > ?2 GROUP BY path
+ORDER BY max(revision) DESC;
+
 -- name: artifact_ids
 -- Paths whose names are near to a wrong one: the first ones in its folder.
 SELECT path FROM artifact WHERE board = ?1 AND path > ?2 AND path < ?3 AND gone = 0 ORDER BY path LIMIT ?4;

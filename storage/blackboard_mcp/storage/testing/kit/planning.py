@@ -32,9 +32,11 @@ from blackboard_mcp.protocols.errors import (
 )
 from blackboard_mcp.protocols.grants import Grant, under
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
+from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ..harness import HandClock, Table
+from .filing import write as write_file
 
 Handles = tuple[Table, Table]
 
@@ -608,6 +610,33 @@ class SettlingTests:
         assert (await at.item(done.item)).debate == "OPEN"
         taken = await take(at, "dave")
         assert [(a.agent, a.how, a.note) for a in taken.brief] == [("bob", "rejected", "two tests are red")]
+
+    async def test_a_result_of_a_check_is_evidence_until_one_of_its_files_is_written(self, at: Table) -> None:
+        one, two = await plan(at, "one", "two", verify="agent")
+        await write_file(at, "alice", "src/a.py", "1")
+        ran = {"name": "tests", "revision": 1, "files": "**/*.py"}
+        passed = (await at.post(SYSTEM, "passed", "RESULT", metadata={"check": ran})).number
+        await write_file(at, "alice", "notes.md", "not for the check")
+        await take(at, "bob", one)
+        await settle(at, "bob", "done", one, "it passes", cites=(passed,))
+        await take(at, "bob", two)
+        await write_file(at, "alice", "src/a.py", "2")
+        before = await at.seq()
+        stale = [
+            ("bob", "done", two, (passed,)),
+            ("carol", "verify", one, (passed,)),
+            ("carol", "verify", one, ()),
+        ]
+        for agent, op, number, cites in stale:
+            with pytest.raises(
+                Conflict, match=r"tests gave at rev 1, and src/a\.py was written in rev 3"
+            ) as caught:
+                await settle(at, agent, op, number, "it passes", cites=cites)
+            assert (caught.value.facts["path"], caught.value.facts["revision"]) == ("src/a.py", 3)
+        assert await at.seq() == before
+        copied = await at.post("alice", "it passed, says alice", "RESULT", metadata={"check": ran})
+        await settle(at, "bob", "done", two, "alice says so", cites=(copied.number,))
+        await settle(at, "carol", "verify", one, "it fails now", ok=False, cites=(passed,))
 
     async def test_an_act_without_an_id_means_the_task_that_one_holds(self, at: Table) -> None:
         one, two = await plan(at, "one", "two")
