@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -28,3 +29,41 @@ def test_what_is_due_is_found_by_an_index_and_not_sorted(name: str, bound: tuple
     raw.close()
     assert way in plan[0]
     assert not [step for step in plan if "SCAN" in step or "TEMP B-TREE" in step]
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        ("lapsing_boards", (1, 2, 3, "closed", 4, 5)),
+        ("agreements_lapsing", (1, 2, "closed")),
+        ("groups_abandoned", (1, 2, "closed", 100)),
+        ("subscriptions_abandoned_somewhere", (1, 2)),
+    ],
+)
+def test_a_look_for_what_has_lapsed_visits_no_board_where_nothing_can(
+    name: str, bound: tuple[Any, ...]
+) -> None:
+    """Counts steps of SQLite's machine, since a server looks every two seconds."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    found = []
+    with closing(sqlite3.connect(":memory:")) as raw:
+        for script in migrations():
+            raw.executescript(script)
+        for boards in (1, 100):
+            raw.executemany(
+                "INSERT INTO board(id, title, lifecycle, config, core, seq, last_number, created_at, working_items, "
+                "working_tokens, archived_items) VALUES (?, '', 'open', '{}', '{}', 0, 0, 0, 0, 0, 0)",
+                [(f"{boards}-{n}",) for n in range(boards)],
+            )
+            steps = 0
+            raw.set_progress_handler(count, 1)
+            assert raw.execute(sql(name), bound).fetchall() == []
+            raw.set_progress_handler(None, 1)
+            found.append(steps)
+    assert found[1] <= found[0] + 20, found

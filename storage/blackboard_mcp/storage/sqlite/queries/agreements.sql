@@ -44,13 +44,17 @@ ORDER BY o.since, o.agent, o.item LIMIT ?3;
 -- name: agreements_lapsing
 -- Boards where at ?1 somebody who was asked to agree has been away for so long (?2 by default, 0: for ever) that it
 -- goes on without them, while who asked was there; boards in the state ?3 are left as they are.
-SELECT DISTINCT b.id FROM obligation o INDEXED BY obligation_agreeing
-CROSS JOIN board b ON b.no = o.board
+WITH rule(no, id, presence) AS (
+    SELECT no, id, coalesce(json_extract(config, '$.presence_seconds'), ?2) * 1000000 FROM board
+    WHERE lifecycle <> ?3 AND no IN (SELECT board FROM obligation INDEXED BY obligation_agreeing
+                                     WHERE state = 'outstanding' AND duty = 'agree')
+), there(board) AS (
+    SELECT DISTINCT board FROM agent INDEXED BY agent_there WHERE last_seen > ?1 - (SELECT max(presence) FROM rule)
+)
+SELECT DISTINCT r.id FROM there t CROSS JOIN rule r ON r.no = t.board
+CROSS JOIN obligation o INDEXED BY obligation_outstanding ON o.board = r.no
 CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 LEFT JOIN agent w ON w.board = o.board AND w.name = g.asked_by
-WHERE o.state = 'outstanding' AND o.duty = 'agree' AND b.lifecycle <> ?3
-  AND coalesce(json_extract(b.config, '$.presence_seconds'), ?2) > 0
-  AND max(o.since, coalesce(a.last_seen, 0)) + coalesce(json_extract(b.config, '$.presence_seconds'), ?2) * 1000000
-      <= ?1
-  AND coalesce(w.last_seen, 0) + coalesce(json_extract(b.config, '$.presence_seconds'), ?2) * 1000000 > ?1;
+WHERE r.presence > 0 AND o.state = 'outstanding' AND o.duty = 'agree'
+  AND max(o.since, coalesce(a.last_seen, 0)) + r.presence <= ?1 AND coalesce(w.last_seen, 0) + r.presence > ?1;

@@ -247,7 +247,7 @@ GROUP BY w.agent ORDER BY min(w.since), w.agent;
 -- Boards where at ?1 a watcher's lease has ended, a debate stands still or a question waits for too long, or the
 -- present wait for one who is away. ?2, ?3, ?5 and ?6 are the settings of boards that were made before there were
 -- these: of leases, expiry, questions and presence; boards in the state ?4 are left as they are.
-WITH rule(no, id, lease, expiry, patience, presence) AS (
+WITH rule(no, id, lease, expiry, patience, presence) AS NOT MATERIALIZED (
     SELECT no, id, coalesce(json_extract(config, '$.watch_lease_seconds'), ?2) * 1000000,
            coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000,
            coalesce(json_extract(config, '$.question_expiry_seconds'), ?5) * 1000000,
@@ -270,10 +270,13 @@ SELECT r.id FROM obligation o INDEXED BY obligation_asked CROSS JOIN rule r ON r
 WHERE o.state = 'outstanding' AND o.duty = 'respond' AND o.debate = 0 AND o.since < ?1 AND r.patience > 0
   AND o.since + r.patience <= ?1
 UNION
-SELECT r.id FROM rule r
+SELECT r.id FROM (
+    SELECT DISTINCT board FROM agent INDEXED BY agent_there WHERE last_seen > ?1 - (
+        SELECT max(m.presence) FROM (
+            SELECT DISTINCT board FROM obligation INDEXED BY obligation_awaited WHERE state = 'outstanding' AND debate > 0
+        ) o CROSS JOIN rule m ON m.no = o.board)
+) t CROSS JOIN rule r ON r.no = t.board
 WHERE r.presence > 0
-  AND r.no IN (SELECT t.board FROM agent t INDEXED BY agent_there
-               WHERE t.last_seen > ?1 - (SELECT max(presence) FROM rule))
   AND EXISTS (
     SELECT 1 FROM obligation o INDEXED BY obligation_awaited
     LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
