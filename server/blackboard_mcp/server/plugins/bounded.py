@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..background import heeded
+
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -63,8 +65,7 @@ class Bounded:
 
     def _ended(self, asking: asyncio.Task[Any]) -> None:
         self._turn.release()
-        if not asking.cancelled():
-            asking.exception()  # its caller may be gone: asyncio then does not log a failure as a fault
+        heeded(asking)
 
     async def _run(self, question: Callable[[], T]) -> T:
         if self._thinking:
