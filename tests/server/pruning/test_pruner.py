@@ -172,6 +172,47 @@ async def test_housekeeping_goes_on_after_any_error_of_a_store_and_the_log_has_i
     assert "old idempotency keys wait" in caplog.text
 
 
+class Rounds:
+    """A store that counts the looks at all boards, and tells the end of every fifth round of housekeeping."""
+
+    def __init__(self, store: BoardStore) -> None:
+        self._store = store
+        self.looks = 0
+        self.rounds = 0
+        self.fifth = asyncio.Event()
+
+    async def boards(self) -> list[Board]:
+        self.looks += 1
+        return await self._store.boards()
+
+    async def sweep_groups(self) -> list[str]:
+        self.rounds += 1
+        if self.rounds % 5 == 0:
+            self.fifth.set()
+        return await self._store.sweep_groups()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_all_boards_are_looked_at_once_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_SWEEP_SECONDS", "_GRACE", "_LOOK_SECONDS"):
+        monkeypatch.setattr(pruner_module, name, 0.0)
+    store = await SqlBoardStore.open(None, clock=HandClock())
+    rounds = Rounds(store)
+    pruner = Pruner(cast(BoardStore, rounds), Tokenizers(), "me")
+    keeping = asyncio.create_task(pruner.run())
+    for looks in (1, 2):
+        rounds.fifth.clear()
+        await asyncio.wait_for(rounds.fifth.wait(), PATIENCE)
+        assert rounds.looks == looks
+        await store.post("main", "ann", [draft("something")], config=BoardConfig())
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    await pruner.close()
+    await store.close()
+
+
 class Counted:
     """An operator's policy that counts how often it is asked."""
 

@@ -37,6 +37,8 @@ _LEASE_SECONDS = 30.0
 _SWEEP_SECONDS = 2.0
 _LOOK_SECONDS = 30.0
 """Seconds between checks of all boards, which find passes that another process should have run."""
+_IDLE_SECONDS = 300.0
+"""The same where nothing has changed."""
 _RETRY_SECONDS = 0.25
 _GRACE = 0.05
 """Seconds to wait after an item's expiry, so that many items that expire one after another take few rounds."""
@@ -206,6 +208,8 @@ class Pruner:
         self._soon = asyncio.Event()
         self._looked = -math.inf
         """The time on the loop's clock at which all boards were last looked at."""
+        self._seen = -1
+        """The store's changes at that time."""
 
     def kick(self, board: str) -> None:
         """Starts a pass on the board in the background; where one is running, another follows it."""
@@ -239,8 +243,9 @@ class Pruner:
             self.kick(changed)
         for changed in await self._store.sweep_tasks():
             self.kick(changed)
-        if (now := asyncio.get_running_loop().time()) >= self._looked + _LOOK_SECONDS:
-            self._looked = now
+        now, seen = asyncio.get_running_loop().time(), self._store.changes()
+        if now >= self._looked + (_IDLE_SECONDS if seen == self._seen else _LOOK_SECONDS):
+            self._looked, self._seen = now, seen
             for board in await self._store.boards():
                 if board.pass_due:
                     self.kick(board.id)

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _LULL: Final = 0.1
 """Seconds in which further changes are waited for, so that many are told with one reading of the log."""
+_IDLE: Final = 300.0
+"""Seconds between two looks at all boards where none has the panel and nothing has changed."""
 _PAGE: Final = 500
 _TAG: Final = PANEL + EPISODIC
 _ENDS: Final = frozenset(
@@ -66,11 +68,11 @@ class Episodes:
                 boards = await self.sweep()
             except BlackboardError as error:
                 logger.warning("episodes wait: %s", error)
-                boards = 0
-            if not boards:
                 await asyncio.sleep(self._look)
                 continue
-            await self._store.wait_for_change(seen, self._look)
+            if not boards:
+                await asyncio.sleep(self._look)
+            await self._store.wait_for_change(seen, self._look if boards else _IDLE)
             await asyncio.sleep(_LULL)
 
     async def sweep(self) -> int:
