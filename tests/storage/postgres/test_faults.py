@@ -198,6 +198,29 @@ async def test_a_commit_whose_answer_never_comes_is_found_to_have_been_made(
         assert await _posted(at, "again") == 3
 
 
+async def test_a_server_whose_notification_was_not_answered_goes_on_to_notify_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ASKED_SECONDS", 1.0)
+    connections = set[int]()
+    listener = await asyncpg.connect(postgres_server.server().address)
+    try:
+        await listener.add_listener(
+            engine.CHANNEL, lambda listening, sender, channel, schema: connections.add(sender)
+        )
+        async with behind(tmp_path) as (store, between), asyncio.timeout(PATIENCE):
+            at = Table(store)
+            while not connections:  # the one for news opens by itself
+                await at.post("alice", "before", "LOG")
+            between.silent_after = b"NOTIFY"
+            while len(connections) == 1:  # until another one took its place
+                await at.post("alice", "not answered at first", "LOG")
+                await asyncio.sleep(0.01)
+            assert between.silent_after is None
+    finally:
+        await listener.close()
+
+
 @pytest.mark.parametrize("all_of_it", [True, False], ids=["the server", "one process"])
 async def test_a_commit_lost_in_a_crash_is_not_taken_for_anothers_that_got_its_number(
     monkeypatch: pytest.MonkeyPatch, all_of_it: bool

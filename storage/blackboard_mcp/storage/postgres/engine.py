@@ -772,7 +772,7 @@ class PostgresEngine:
             self._told.clear()
             if self._news is None:
                 continue
-            with contextlib.suppress(Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError):
+            with contextlib.suppress(Lost, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
                 if self._news.is_open:
                     await self._notify()
 
