@@ -102,6 +102,20 @@ def test_posts_are_refused_on_a_full_disk_reads_go_on_and_room_is_enough(disk: P
         poster.check(server.wire)
 
 
+def test_a_check_runs_on_a_small_disk_as_long_as_posts_are_taken_there(tmp_path: Path) -> None:
+    config = tmp_path / "server.toml"
+    config.write_text(f'[[check]]\nname = "tests"\nrun = ["{sys.executable}", "-c", ""]\n')
+    options = ("--tools", "core,workspace", "--config", str(config))
+    with (
+        small_disk(tmp_path / "disk", "128m") as disk,
+        running(Server(disk / "data", tmp_path / "log", *options)) as server,
+    ):
+        tool(server.wire, "artifact_write", path="a.txt", content="sound")
+        results: list[dict[str, Any]] = []
+        until(lambda: bool(results.extend(tool(server.wire, "query", type="RESULT")["items"]) or results))
+        assert results[0]["text"].startswith("tests passed at rev 1"), results[0]["text"]
+
+
 def test_before_the_disk_is_full_posts_are_refused_and_what_ends_work_is_taken(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk", "256m") as disk,

@@ -29,6 +29,7 @@ from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.rules import ABSENT, EXISTS
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import MAX_PAGE, ArtifactContent, Revision, file_glob
+from blackboard_mcp.storage.sqlite.free_space import kept_free
 
 from ..checks.running import Check, Outcome, run
 from ..input.posts import PostFields
@@ -334,11 +335,10 @@ class Checks:
                 return None
             folder, lock = await in_thread(partial(_run_folder, self._folder))
             try:
+                kept = kept_free(shutil.disk_usage(folder).total, self._free_bytes)
                 revision, broken = await self._export(board, folder / "files")
                 outcome = (
-                    Outcome(None, broken, 0.0, "")
-                    if broken
-                    else await run(check, folder / "files", self._free_bytes)
+                    Outcome(None, broken, 0.0, "") if broken else await run(check, folder / "files", kept)
                 )
             finally:
                 await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
