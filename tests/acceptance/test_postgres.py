@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from blackboard_mcp.server.demo.replay import ToolFailed, call, say, search_arch
 from blackboard_mcp.storage.postgres.migrating import newest
 from commands import refused, run, said
 from mcp.client import Client
-from patience import until
+from patience import RUN, until
 
 
 @pytest.fixture
@@ -136,6 +137,28 @@ async def test_a_killed_server_loses_nothing_and_the_other_goes_on(tmp_path: Pat
         assert [item["id"] for item in found["items"]] == acknowledged[:20]
     there = postgres_server.server().sql(f"SELECT number FROM {_schema(store)}.item").split()  # noqa: S608 - ours
     assert {id.partition("-")[2] for id in acknowledged} <= set(there)
+
+
+async def test_a_check_that_a_killed_server_was_running_is_run_by_another_soon(
+    tmp_path: Path, store: str
+) -> None:
+    begun, config = tmp_path / "begun", tmp_path / "server.toml"
+    code = (
+        f"import pathlib, time; f = pathlib.Path({str(begun)!r}); f.exists() or f.touch() or time.sleep(600)"
+    )
+    config.write_text(
+        f"[[check]]\nname = 'tests'\nseconds = 3600\nrun = ['{sys.executable}', '-c', \"\"\"{code}\"\"\"]\n"
+    )
+    options = ("--store", store, "--tools", "core,workspace", "--config", str(config))
+    async with http_server(tmp_path / "one", *options) as one, http_clients(one.url)("ann") as ann:
+        await call(ann, "artifact_write", path="a.txt", content="sound")
+        await asyncio.to_thread(until, begun.exists)
+        async with http_server(tmp_path / "two", *options) as two, http_clients(two.url)("bob") as bob:
+            os.kill(one.pid, signal.SIGKILL)
+            async with asyncio.timeout(RUN):
+                while not (await call(bob, "query", type="RESULT"))["items"]:
+                    await call(bob, "wait", seconds=25)
+            assert "tests passed at rev 1" in await say(bob, "query", type="RESULT")
 
 
 async def test_a_promoted_standby_begins_a_new_epoch(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ _LULL: Final = 0.3
 """Seconds after a write in which further writes join the same run."""
 _LOOK: Final = 15.0
 """Seconds between two looks for writes of other processes."""
+_HELD: Final = 30.0
+"""Seconds after which another process may run a check whose process died; who runs it renews its lease meanwhile."""
 _PAGES: Final = 20
 _ATTEMPTS: Final = 5
 _FIRST, _LAST, _LINE = 800, 2_400, 160
@@ -328,8 +330,9 @@ class Checks:
         Returns `None` if it was not due, or if another process is at it.
         """
         lease, holder = f"check:{board}:{check.name}", next(self._holders)
-        if not await self._board.store.lease(lease, holder, check.seconds + 120.0):
+        if not await self._board.store.lease(lease, holder, _HELD):
             return None
+        renewing = asyncio.create_task(self._renew(lease, holder))
         try:
             if not by_hand and not await self._due(board, check):
                 return None
@@ -345,7 +348,15 @@ class Checks:
                 os.close(lock)
             return await self._post(board, check, revision, outcome)
         finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
             await self._board.store.release(lease, holder)
+
+    async def _renew(self, lease: str, holder: str) -> None:
+        while True:
+            await asyncio.sleep(_HELD / 3)
+            with contextlib.suppress(BlackboardError):
+                await self._board.store.lease(lease, holder, _HELD)
 
     async def _export(self, board: str, top: Path) -> tuple[int, str]:
         """Writes the files of a board as they are; returns their revision, and why they cannot be exported, if so."""
