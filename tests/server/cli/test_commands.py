@@ -255,6 +255,18 @@ def test_watch_follows_events_and_ends_when_told(data: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT")
+def test_ctrl_c_ends_a_command_as_the_reference_says(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    os.mkfifo(file)
+    words = [*PROGRAM, "import", "--data", tmp_path / "data", file]
+    command = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
+    with command, file.open("wb"):  # the file opens when the command reads it
+        command.send_signal(signal.SIGINT)
+        _, rest = command.communicate(timeout=PATIENCE)
+    assert (command.returncode, "Aborted" in rest) == (130, False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGINT")
 def test_watch_shows_what_another_process_posts_and_ends_on_an_interrupt(tmp_path: Path) -> None:
     assert call_over_stdio(tmp_path, "serve", "--data", str(tmp_path), text="first")
     words = [*PROGRAM, "watch", "--data", str(tmp_path), "--since", "1"]

@@ -91,8 +91,12 @@ class _Lazy(click.Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Calls the command; Ctrl-C ends it with exit code 130, where click would say 1."""
         with _plain_errors():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                raise SystemExit(130) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.visible import escape
 
 from ..settings.server import Settings
-from .options import data_options, existing, interruptible, settings_of
+from .options import data_options, existing, settings_of
 
 if TYPE_CHECKING:
     from ..usecases.checks import Checks
@@ -43,7 +44,7 @@ def check(
     async def work() -> None:
         passed.append(await _check(settings, name, output=output, end=end))
 
-    interruptible(work)
+    asyncio.run(work())
     if passed != [True]:
         raise SystemExit(1)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import output
-from .options import Command, interruptible
+from .options import Command
 from .target import target_of, target_options
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def act(
                         getattr(readings, reading)(answer, {**given, "board": board.name})
                     readings.end(answer)
 
-            interruptible(work)
+            asyncio.run(work())
 
         command: Command = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(run)
         command = target_options(command)

@@ -6,6 +6,7 @@ error says why to the model; any other failure lets the agent go on.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from datetime import UTC, datetime
@@ -16,7 +17,6 @@ import click
 from blackboard_mcp.protocols.visible import escape
 from blackboard_mcp.storage.operations.agenda.reservations import overlap
 
-from .options import interruptible
 from .target import target_of, target_options
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def hook(event: str, **given: Any) -> None:
             click.echo(escape(blocked), err=True)
             raise SystemExit(_BLOCKS)
 
-    interruptible(work)
+    asyncio.run(work())
 
 
 def _read() -> dict[str, Any]:

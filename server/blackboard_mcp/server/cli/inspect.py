@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from ..settings.server import Settings
 from ..text.lines import visible_json
 from .commands import act
-from .options import STATUSES, TYPES, Command, existing, interruptible, settings_of
+from .options import STATUSES, TYPES, Command, existing, settings_of
 from .target import OPERATOR, Target, target_of, target_options
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
 
     target = target_of(given)
     if target.url is not None:
-        interruptible(lambda: _from_server(target, ids, budget, as_json=as_json))
+        asyncio.run(_from_server(target, ids, budget, as_json=as_json))
         return
     settings = settings_of(target.config, data=target.data, board=target.board)
     agent = target.agent or settings.agent or OPERATOR

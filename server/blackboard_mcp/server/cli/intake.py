@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import click
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.visible import escape
 
-from .options import existing, interruptible, settings_of
+from .options import existing, settings_of
 from .target import OPERATOR, Target, target_of, target_options
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def intake(**given: Any) -> None:
             told = await (_in_folder(target, part) if target.url is None else _to_server(target, part))
             click.echo(escape(json.dumps(told, ensure_ascii=False)))
 
-    interruptible(work)
+    asyncio.run(work())
 
 
 async def _in_folder(target: Target, document: str) -> dict[str, Any]:

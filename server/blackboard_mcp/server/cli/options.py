@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shlex import quote
@@ -143,15 +142,3 @@ def settings_of(config: Path | None, **given: Any) -> Settings:
         except OSError:  # mostly a file that is not there yet, which each command answers in its own way
             pass
     return settings
-
-
-def interruptible(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs `work` to its end; Ctrl-C ends the process with exit code 130."""
-
-    async def run() -> None:
-        await work()
-
-    try:
-        asyncio.run(run())
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None

@@ -208,10 +208,7 @@ def serve(config: Path | None, **given: Any) -> None:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serve_http(settings, worker))
     else:
-        try:
-            asyncio.run(serve_stdio(settings))
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
+        asyncio.run(serve_stdio(settings))
 
 
 def _tune() -> None:

@@ -13,7 +13,7 @@ import click
 from blackboard_mcp.protocols.errors import BlackboardError, Unreachable
 
 from . import output
-from .options import TYPES, interruptible
+from .options import TYPES
 from .target import Target, target_of, target_options
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def watch(
                 unassured(error)
                 raise
 
-    interruptible(work)
+    asyncio.run(work())
 
 
 def _listed(value: Any) -> Any:
