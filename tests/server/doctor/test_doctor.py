@@ -132,6 +132,16 @@ def test_a_folder_without_boards_is_told_of_by_name(tmp_path: Path) -> None:
     assert (done.exit_code, f"{tmp_path / 'bords'} has no boards yet" in done.output) == (0, True)
 
 
+def test_what_stands_in_the_place_of_the_data_is_found(tmp_path: Path) -> None:
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("mine")
+    (folder / "board.sqlite3").mkdir(parents=True)
+    for data, wrong in ((file, file), (file / "data", file), (folder, folder / "board.sqlite3")):
+        found = diagnose(data)
+        assert [*found] == ["data-misplaced"]
+        assert found["data-misplaced"]["facts"]["path"] == str(wrong)
+
+
 def test_what_moves_a_terminal_is_printed_as_escapes(tmp_path: Path) -> None:
     folder = tmp_path / "a\x1b[31m\u202eb"
     told = CliRunner().invoke(cli, ["doctor", "--data", str(folder)]).output

@@ -43,6 +43,8 @@ async def examine(
                 f"`blackboard-mcp kit {settings.store}` checks the class.",
             )
         )
+    elif in_the_way := [*folder.misplaced(settings)]:
+        found += in_the_way
     elif settings.database.exists():
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]

@@ -40,6 +40,21 @@ def look(settings: Settings) -> Iterator[Finding]:
         )
 
 
+def misplaced(settings: Settings) -> Iterator[Finding]:
+    """Yields what stands where the data folder or the file of the boards has to be, so that no server can start."""
+    folder, database = settings.folder, settings.database
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    wrong = there if not there.is_dir() else database if database.is_dir() else None
+    if wrong is not None:
+        has, needs = ("a folder", "a file") if wrong is database else ("no folder", "a folder")
+        yield problem(
+            "data-misplaced",
+            f"{wrong} is {has}, and boards in {folder} need {needs} there.",
+            "Name another data folder with --data, or move away what is there.",
+            path=str(wrong),
+        )
+
+
 _RESTORING: Final = tuple(f".restoring{end}" for end in ("", "-journal", "-wal", "-shm"))
 
 
