@@ -111,6 +111,8 @@ async def test_who_objects_to_an_answer_is_not_asked_to_judge_before_that_is_set
     assert "you owe" not in status
     await carol.do("query")
     assert "you owe: acknowledge or criticise F-1" in carol.footer
+    await carol.do("debate", op="acknowledge", id="F-1")
+    assert "waits for the debate on R-3; then you: judge" in (await bob.say("read")).splitlines()
     await alice.post("This one is of today.", "REPLY", edges={"replies_to": ["C-4"]})
     await bob.do("query")
     assert bob.footer.endswith("you owe: acknowledge or criticise R-3")

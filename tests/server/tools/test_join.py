@@ -184,3 +184,17 @@ async def test_the_resource_of_agents_shows_who_takes_part(board: Any, mode: str
     assert [(p["agent"], p["role"], p["skills"], p["present"]) for p in facts["participants"]] == [
         ("ben", "reviews", ["sql"], False)
     ]
+
+
+async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("The pump holds 9 bar.")
+    await alice.do("join", role="hydraulics")
+    await bob.post("It burst at 8.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    assert "waits for alice: answer C-2; then bob: judge" in (await carol.say("read")).splitlines()
+    await alice.do("join", leave="done for today")
+    ends = 'debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…")'
+    view = (await carol.say("read")).splitlines()
+    assert f"waits for nobody by name: {ends} ends it" in view
+    await carol.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
+    assert "F-1 by alice falls" in await carol.say("read")

@@ -175,12 +175,18 @@ def _verdict(standing: Standing, debate: Debate, decision: Decision) -> str:
     return f"{said}: {in_quotes(clip(decision.reason, _REASON))}" if decision.reason else said
 
 
-def _objecting(standing: Standing, debate: Debate) -> set[str]:
-    """Returns the agents that object to an answer in the debate, which they judge once that is settled."""
+def _objecting(standing: Standing, debate: Debate) -> dict[str, list[str]]:
+    """Returns the agents that object to answers in the debate, which they judge once that is settled, each
+    with the answers.
+    """
     answers = {answer for _, answer in debate.answers}
-    critiques = [c for other in standing.open_debates if other.root in answers for c in other.critiques]
-    items = [standing.items[c] for c in critiques if c in standing.items]
-    return {item.author for item in items if item.status not in FALLEN}
+    objecting: dict[str, list[str]] = {}
+    for other in standing.open_debates:
+        if other.root in answers:
+            items = [standing.items[c] for c in other.critiques if c in standing.items]
+            for author in {item.author for item in items if item.status not in FALLEN}:
+                objecting.setdefault(author, []).append(standing.items[other.root].id)
+    return objecting
 
 
 def _awaited(standing: Standing, debate: Debate) -> str:
@@ -191,6 +197,7 @@ def _awaited(standing: Standing, debate: Debate) -> str:
     judges: list[str] = []
     later: list[str] = []
     confirms: list[str] = []
+    objected: list[str] = []
     only = ", who may only read" if standing.snapshot.reads else ""
     objecting = _objecting(standing, debate)
     for owed in debate.obligations:
@@ -202,6 +209,7 @@ def _awaited(standing: Standing, debate: Debate) -> str:
             and owed.agent in objecting
         ):
             later.append(who)
+            objected += objecting.get(owed.agent, [])
         elif owed.state is not ObligationState.OUTSTANDING:
             continue
         elif owed.duty is Duty.RESPOND:
@@ -218,7 +226,9 @@ def _awaited(standing: Standing, debate: Debate) -> str:
         told += [_pending(standing, debate, decision) for decision in debate.decisions]
     if judges:
         told.append(f"{listed(judges)}: judge")
-    if later:
+    if objected and not told and not debate.unanswered:
+        told.append(f"the debate on {objected[0]}")
+    if told and later:
         told.append(f"then {listed(later)}: judge")
     quorum = standing.snapshot.board.config.quorum
     closes = f"closes by {quorum} votes on one side" if quorum else ""
