@@ -206,6 +206,8 @@ class Run:
     strategy_state: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: Lifecycle = Lifecycle.OPEN
     """The state of its board: while that takes no posts, the run stands still."""
+    rotation: tuple[str, ...] = ()
+    """Those of `agents` that may have a turn: all but those that left the board, or all where all left."""
 
     @property
     def id(self) -> str:
@@ -281,7 +283,9 @@ class RunStore(Protocol):
         ...
 
     async def eligible_agents(self, board: str, run: int) -> tuple[str, ...]:
-        """Returns the agents that may have a turn: those the run names, else those that take part and are present."""
+        """Returns the agents that may have a turn: those of the run's rotation; where it names nobody, those that
+        take part and are present.
+        """
         ...
 
     async def choose_turns(self, board: str, run: int, stamp: int, chosen: Chosen) -> Run:

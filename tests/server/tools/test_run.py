@@ -290,6 +290,25 @@ async def test_a_decision_in_a_sealed_run_is_not_called_a_contribution(board: An
     assert said.startswith("run-1 settled (ann ended the rounds): you answer, lease ")
 
 
+async def test_who_left_has_no_turns_and_is_told_how_to_come_back(board: Any) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await ben.do("join", role="measures")
+    await start(ann, agents=["ann", "ben", "cara"], strategy="choreography", max_rounds=3)
+    await ben.do("join", leave="my shift is over")
+    for agent in (ann, cara):
+        await agent.do("turn", text=f"{agent.name} saw nothing.", seconds=0)
+    assert (await ann.do("turn", seconds=0))["round"] == 2
+    assert (await ann.do("turn"))["waits_for"] == ["ann", "cara"]
+    assert (await ben.say("turn", seconds=0)).splitlines()[0] == (
+        'run-1 round 2 of 3: ann, cara\'s turn, 5m left; you are no agent of it: join(role="…") takes part'
+    )
+    assert 'join(role="…") takes part' in (await ben.fail("turn", text="I am back.", seconds=0))["message"]
+    await ben.do("join", role="measures")
+    for agent in (ann, cara):
+        await agent.do("turn", text=f"{agent.name} saw less.", seconds=0)
+    assert (await ben.do("turn", seconds=50))["yours"]
+
+
 async def test_a_second_run_on_the_same_problem_has_no_answer_of_the_first(board: Any) -> None:
     ann, ben = await board.join("ann", "ben")
     for number in (1, 2):

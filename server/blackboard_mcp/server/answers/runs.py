@@ -99,7 +99,7 @@ def _waiting(standing: Standing, run: Run, now: datetime) -> str:
     if not standing.takes_part:
         return (
             f'{said}; you are no agent of it: join(role="…") takes part'
-            if not run.agents
+            if not run.agents or standing.agent in run.agents
             else f"{said}; you are no agent of it: post(text=…) tells them what you know, wait() follows it"
         )
     if standing.misses >= _PATIENT:

@@ -170,7 +170,7 @@ class Conductor:
             tasks = tuple(task for task in agenda.tasks if task.ready)
         return Situation(
             run=run,
-            eligible=run.agents or await store.eligible_agents(board, run.number),
+            eligible=run.rotation or await store.eligible_agents(board, run.number),
             participants={one.agent: one for one in listed},
             news=news,
             events=events,

@@ -376,7 +376,7 @@ class Runs:
         if run is None:
             return Standing(None, agent, seq, attention)
         key = (board, agent)
-        eligible = run.agents if run.state is RunState.OPEN else ()
+        eligible = run.rotation if run.state is RunState.OPEN else ()
         eligible = found.get("eligible", eligible)
         misses = 0
         if turn is None and run.state not in _OVER:

@@ -27,7 +27,7 @@ _EACH: Final = 4
 
 @dataclass(slots=True)
 class RunRow:
-    """A row of `run`: its fields are the columns, but for the last four. Times are in microseconds since 1970."""
+    """A row of `run`: its fields are the columns, but for the last five. Times are in microseconds since 1970."""
 
     board: int
     number: int
@@ -63,6 +63,8 @@ class RunRow:
     """The text of its problem, which everybody may see."""
     offers: dict[str, float] | None = field(default=None, init=False)
     """The offers of agents for the next round, the highest first; `None` until they are read."""
+    gone: tuple[str, ...] = field(default=(), init=False)
+    """Those of its agents that have left the board."""
 
     @property
     def id(self) -> str:
@@ -72,6 +74,11 @@ class RunRow:
     def named(self) -> tuple[str, ...]:
         """Returns the agents that the run names; none means whoever takes part."""
         return _names(self.agents)
+
+    def rotation(self) -> tuple[str, ...]:
+        """Returns the agents of those it names that may have a turn: who left has none, unless all left."""
+        named = self.named()
+        return tuple(agent for agent in named if agent not in self.gone) or named
 
     def bounds(self) -> Budget:
         """Returns the run's budget."""
@@ -112,10 +119,11 @@ def find(no: int, number: int) -> Steps[RunRow | None]:
     found = yield sql("run_get"), (no, number)
     if not found:
         return None
-    *columns, text, has_offers = found[0]
+    *columns, text, has_offers, gone = found[0]
     row = RunRow(*columns)
     row.text = text or ""
     row.offers = None if has_offers else {}
+    row.gone = _names(gone)
     return row
 
 
@@ -215,6 +223,7 @@ def value(board: BoardRow, row: RunRow, now: int) -> Steps[Run]:
         strategy=row.strategy,
         fallback=row.fallback,
         agents=row.named(),
+        rotation=row.rotation(),
         round=row.round,
         max_rounds=row.max_rounds,
         budget=row.bounds(),

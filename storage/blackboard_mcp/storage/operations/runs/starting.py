@@ -186,8 +186,10 @@ def post(
 
 
 def eligible(ledger: Ledger, row: RunRow) -> Steps[tuple[str, ...]]:
-    """Returns the agents that may have a turn: those the run names, else those that take part and are present."""
-    named = row.named()
+    """Returns the agents that may have a turn: those of the run's rotation; where it names nobody, those that take
+    part and are present.
+    """
+    named = row.rotation()
     if named:
         return named
     listed = yield from joining.participants(ledger.now, ledger.board.id)

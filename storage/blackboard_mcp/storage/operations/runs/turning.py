@@ -202,7 +202,7 @@ def _turn(ledger: Ledger, row: RunRow, agent: str, lease: int) -> Steps[TurnRow]
         named = ", ".join(known[:5])
         now = f"You are no agent of {row.id}{f' ({named})' if named else ''}"
         more = "post(text=…) tells them what you know"
-        more += "" if row.named() else '; join(role="…") takes part'
+        more += '; join(role="…") takes part' if not row.named() or agent in row.named() else ""
     raise Conflict(
         f"{now}. Nothing was changed; {more}.",
         **{**facts, "holder": given[0].agent if given else None, "lease": given[0].lease if given else 0},
@@ -376,7 +376,7 @@ def offer(write: Write, board: str, agent: str, run: int, value: float) -> Steps
             f"You are no agent of {row.id}, whose agents are {', '.join(known[:20]) or 'nobody yet'}. Nothing was "
             + (
                 'changed; join(role="…") takes part.'
-                if not row.named()
+                if not row.named() or agent in row.named()
                 else "changed; who starts a run names them."
             )
         )

@@ -5,13 +5,15 @@
 SELECT coalesce(max(number), 0) FROM run WHERE board = ?1;
 
 -- name: run_get
--- One run, with the text of its problem, which is for everybody, and whether agents offered something for its next
--- round; with 0 the newest.
+-- One run, with the text of its problem, which is for everybody, whether agents offered something for its next
+-- round, and which of those that it names have left (a JSON list); with 0 the newest.
 SELECT board, number, problem, state, phase, strategy, fallback, agents, round, max_rounds, budget, spent, coordinator,
        decider, sealed, coordinate, decide, idle, started_by, started_at, moved_at, stamp, malformed, stalls, resets,
        reason, answer, strategy_state,
        (SELECT text FROM item i WHERE i.board = run.board AND i.number = run.problem),
-       EXISTS (SELECT 1 FROM run_offer o WHERE o.board = run.board AND o.run = run.number)
+       EXISTS (SELECT 1 FROM run_offer o WHERE o.board = run.board AND o.run = run.number),
+       (SELECT json_group_array(p.agent) FROM participant p
+        WHERE p.board = run.board AND p.left_at > 0 AND p.agent IN (SELECT value FROM json_each(run.agents)))
 FROM run WHERE board = ?1
   AND number = CASE WHEN ?2 = 0 THEN (SELECT max(number) FROM run WHERE board = ?1) ELSE ?2 END;
 

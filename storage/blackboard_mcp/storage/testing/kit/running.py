@@ -254,6 +254,25 @@ class RunTests:
         assert [e.data["agent"] for e in lapsed] == ["bob"]
         await choose(at, "carol")
 
+    async def test_who_left_has_no_turn_until_it_joins_again(self, at: Table) -> None:
+        run = await start(at)
+        for agent in AGENTS[:2]:
+            await at.store.join(at.board, agent, role="counts")
+        await at.store.leave(at.board, "bob", "done")
+        assert await at.store.eligible_agents(at.board, run.number) == ("carol", "dave")
+        run = await look(at)
+        assert (run.agents, run.rotation) == (AGENTS, ("carol", "dave"))
+        with pytest.raises(InvalidInput):
+            await choose(at, "bob", "carol")
+        await at.store.leave(at.board, "carol")
+        assert (await look(at)).rotation == ("dave",)
+        await at.store.join(at.board, "bob", role="counts")
+        assert (await look(at)).rotation == ("bob", "dave")
+        for agent in ("bob", "dave"):
+            await at.store.join(at.board, agent, role="counts")
+            await at.store.leave(at.board, agent)
+        assert (await look(at)).rotation == AGENTS, "who it names is asked in vain rather than others"
+
     async def test_who_has_the_last_turn_of_a_sealed_round_can_leave_a_board_that_takes_no_posts(
         self, at: Table
     ) -> None:
