@@ -208,7 +208,7 @@ async def test_what_a_claim_rests_on_leaves_after_it(board: Any) -> None:
     log = await b.post("node 3: 900 ms", "LOG", importance=1)
     ground = await b.post("Node 3 is slow.")
     claim = await a.post("Its disk is full.", "HYPOTHESIS", edges={"derived_from": [log["id"], ground["id"]]})
-    for _ in range(8):
+    for _ in range(14):
         await facts(board, b, count=10)
         if await zone(a, claim["id"]) == "working":
             assert [await zone(a, i["id"]) for i in (log, ground)] == ["working"] * 2
@@ -258,3 +258,19 @@ async def test_a_claim_that_stands_is_named_in_views_when_it_left_for_room(board
     assert not [one for one in lines if one.startswith(f"{fallen['id']} ") and "archived" in one]
     told = (await ben.say("debate", op="status", id=claim["id"])).splitlines()[0]
     assert told.startswith(f"{claim['id']} was never debated, backed by ben, archived (query_archive(text=")
+
+
+async def test_what_left_long_ago_of_who_was_away_is_named_before_the_newest_events(board: Any) -> None:
+    ann, *others = await board.join("ann", "ben", "cleo", "dan")
+    problem = (await ann.post("The importer loses rows.", "PROBLEM"))["id"]
+    entry = (await ann.post("next: look at decode()", key="plan:importer"))["id"]
+    await ann.say("read")
+    for _ in range(14):
+        for other in others:
+            await facts(board, other, 10)
+    assert await zone(others[0], problem) == await zone(others[0], entry) == "archive"
+    view = await ann.say("read")
+    assert "the latest of it" in view
+    left = [line for line in view.splitlines() if line.startswith("left for room: of yours ")]
+    assert len(left) == 1
+    assert problem in left[0] and entry in left[0]

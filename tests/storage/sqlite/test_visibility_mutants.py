@@ -145,6 +145,18 @@ async def news(at: Table, patch: pytest.MonkeyPatch) -> None:
     assert [event.item for event in (await view(at, look)).news.events] == [shown.id]
 
 
+async def news_departures(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """Eve wrote both, and they left before the last news."""
+    patch.setattr(snapshots, "MOST_NEWS", 2)
+    patch.setattr(snapshots, "_FEW_NEWS", 1)
+    shown, hidden = await at.post("eve", "shown"), await at.post("eve", "hidden")
+    hide(at, hidden)
+    look = await at.seq()
+    await at.gone(shown, hidden)
+    posted = [(await at.post("alice", f"noise {n}")).id for n in range(3)]
+    assert [event.item for event in (await view(at, look)).news.events] == [shown.id, *posted[1:]]
+
+
 async def waiting_for_index(at: Table, patch: pytest.MonkeyPatch) -> None:
     await at.gone(await at.post("alice", "shown"), await keep(at, "hidden"))
     assert (await at.store.statistics(at.board, "eve")).waiting_for_index == 1
@@ -623,6 +635,7 @@ CHECKS: dict[Check, str] = {
     ),
     newest_archived: "newest_archived newest_archived:2",
     news: "news",
+    news_departures: "news_departures",
     news_stamps: "news_stamps",
     panels: "panel_items panel_version",
     pressure: "pressure_causes pressure_owing pressure_law pressure_important",

@@ -44,6 +44,8 @@ MOST_REQUESTS = 3
 MOST_NEWS = 400
 _FEW_NEWS = 30
 """Most events of a board since a look that are read whole, without asking first whether they are kept."""
+_DEPARTURES_REACH = 10_000
+"""Sequences before those of the news in which departures that concern the reader are looked for."""
 _KEPT_EVENTS = 4_096
 """Events that are kept before all of them are dropped."""
 _OF_TYPE = 2 / 15
@@ -218,6 +220,10 @@ def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[Ne
     whole = len(listed) <= MOST_NEWS or listed[0].seq <= look
     if len(listed) > MOST_NEWS:
         del listed[0]
+        oldest = listed[0].seq
+        after, kinds = max(first, oldest - _DEPARTURES_REACH), dumps([str(kind) for kind in _LEFT])
+        earlier = yield sql("news_departures"), (no, after, oldest, agent, kinds, _FEW_NEWS)
+        listed[:0] = [event_of(raw) for raw in reversed(earlier)]
     # What left and concerned the agent was news to it, so the look covers it.
     passed = {e.seq for e in listed if e.seq <= look and e.event in _LEFT and agent not in e.concerns}
     events = tuple(

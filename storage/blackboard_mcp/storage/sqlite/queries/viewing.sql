@@ -68,6 +68,16 @@ FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
 FROM event WHERE board = ?1 AND seq IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
+-- name: news_departures
+-- The last ?6 departures, between two sequences, of items that an agent may see and wrote, or whose departure concerns it,
+-- newest first; ?5 are the kinds of events (a JSON list).
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND seq > ?2 AND seq < ?3 AND VISIBLE(owner, ?4) AND agent <> ?4
+  AND event IN (SELECT value FROM json_each(?5))
+  AND (EXISTS (SELECT 1 FROM json_each(event.concerns) c WHERE c.value = ?4)
+       OR (SELECT author FROM item i WHERE i.board = event.board AND i.number = event.item) = ?4)
+ORDER BY seq DESC LIMIT ?6;
+
 -- name: authors
 -- The authors of items (a JSON list) that an agent may see, how each was deleted, and what tells whether it could return.
 SELECT number, type, author, deleted, zone, status, tokens, importance FROM item
