@@ -92,6 +92,16 @@ async def test_I7_I8_rules_and_hot_issues_stand_whole_at_any_budget_or_the_call_
     assert "constraint(id=" in (await bob.fail("get_context", budget=5))["message"]
 
 
+async def test_what_an_agent_owes_stands_in_the_words_of_the_footer(board: Any) -> None:
+    ann, bob = await furnish(board)
+    await bob.post("The pump is loud.")
+    asked = await ann.post("@bob how loud?", "QUESTION")
+    decided = await ann.post("We wear ear plugs.", "DECISION", agree=["bob"])
+    text = await bob.say("get_context", query="loud pump")
+    assert f"answer {asked['id']}" in text.splitlines()
+    assert f"agree or object to {decided['id']}" in text.splitlines()
+
+
 @both
 async def test_constraints_of_the_core_stand_first_among_the_rules(board: Any, mode: str) -> None:
     ann, bob = await furnish(board)

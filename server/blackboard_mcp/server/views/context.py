@@ -15,13 +15,13 @@ from typing import Final
 
 from blackboard_mcp.protocols.agenda import Task, TaskState
 from blackboard_mcp.protocols.answers import Owed
-from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import FALLEN, FINISHED, EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 
+from ..text.debates import owed_words
 from ..text.lines import clip, flat, one_line, word
 from ..text.snippets import stems_of
 from .law import labelled
@@ -41,11 +41,6 @@ FINDINGS: Final = frozenset(
 )
 _LOOKED_AT: Final = 4_000
 """Characters of a live item among which the words of a query are looked for."""
-_DOES: Final = {
-    Duty.RESPOND: "answer the critique",
-    Duty.ANSWER: "answer",
-    Duty.ACKNOWLEDGE: "acknowledge or object to",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +204,7 @@ def _own(standing: Standing, owed: Sequence[Owed]) -> Iterable[tuple[str, str]]:
         state = f"waits for {one_line(task.waits_on)}" if task.state is TaskState.WAITING else "is yours"
         yield task.id, f"{task.id} {state}, lease {task.lease}: {clip(task.title, _LINE)}"
     for one in owed:
-        yield (
-            one.id,
-            f"{one.id}: {'vote on or object to' if one.votes else _DOES.get(one.duty, str(one.duty))}",
-        )
+        yield one.id, owed_words([one])
 
 
 def relevant_live(standing: Standing, query: str) -> list[Found]:
