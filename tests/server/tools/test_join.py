@@ -196,5 +196,14 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     ends = 'debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…")'
     view = (await carol.say("read")).splitlines()
     assert f"waits for nobody by name: {ends} ends it" in view
+    call = 'post(type="REPLY", edges={"replies_to": ["C-2"]}, text="…")'
+    back = [line for line in (await alice.say("read")).splitlines() if line.startswith("waits for ")]
+    assert back == [
+        f"waits for others to decide it; to answer C-2: {call}; to give it up: "
+        'debate(op="concede", id="F-1", reason="…")'
+    ]
+    message = (await alice.fail("debate", op="acknowledge", id="F-1"))["message"]
+    assert f"You answer with {call}" in message
+    assert "away" not in message, "alice is here"
     await carol.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
     assert "F-1 by alice falls" in await carol.say("read")

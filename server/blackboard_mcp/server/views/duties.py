@@ -236,8 +236,12 @@ def _awaited(standing: Standing, debate: Debate) -> str:
         return f"waits for {'; '.join(told)}{f' ({closes})' if closes else ''}"
     root = standing.items[debate.root]
     if root.author == standing.agent and not closes:
+        left = [standing.items[n].id for n in debate.unanswered if n in standing.items]
+        call = f'post(type="REPLY", edges={{"replies_to": ["{left[0]}"]}}, text="…")' if left else ""
+        answer = f"to answer {left[0]}: {call}; " if left else ""
         return (
-            f'waits for others to decide it; to give it up: debate(op="concede", id="{root.id}", reason="…")'
+            f"waits for others to decide it; {answer}to give it up: "
+            f'debate(op="concede", id="{root.id}", reason="…")'
         )
     return (
         closes

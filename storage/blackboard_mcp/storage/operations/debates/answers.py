@@ -131,11 +131,11 @@ def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]
     asked = list(dict.fromkeys(row[0] for row in owing if row[3] == ObligationState.OUTSTANDING))
     gone = list(dict.fromkeys(row[0] for row in owing if row[3] == ObligationState.WAIVED))
     who = f"; {', '.join(asked[:_NAMED])} owes the answer, which no other's reply is" if asked else ""
-    if not asked and gone:
-        who = f"; {', '.join(gone[:_NAMED])}, who owes the answer, is away"
+    if not asked and (others := [agent for agent in gone if agent != ledger.agent]):
+        who = f"; {', '.join(others[:_NAMED])}, who owes the answer, is away"
     said = f"{names} has no answer yet{who}. Nobody can agree that {root.id} stands before that. Nothing was changed."
     first = critiques[waiting[0]]
-    owed = [critiques[row[1]] for row in owing if row[0] == ledger.agent and row[3] == "outstanding"]
+    owed = [critiques[r[1]] for r in owing if r[0] == ledger.agent and r[3] != ObligationState.ACKNOWLEDGED]
     if owed:
         return (
             f'{said} You answer with post(type="REPLY", edges={{"replies_to": ["{owed[0].id}"]}}, text="…"); an '
