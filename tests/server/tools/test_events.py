@@ -660,6 +660,23 @@ async def test_what_was_shown_is_known_after_a_restart_and_in_other_processes(tm
         assert later.footer == "seq 4"
 
 
+async def test_a_page_that_is_cut_goes_on_where_its_lines_end_and_counts_no_less_than_there_is(
+    board: Any,
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("mine")
+    for _ in range(5):
+        await alice.do("post", items=[{"text": f"{n} " + "word " * 20, "type": "LOG"} for n in range(50)])
+    await bob.say("wait", seconds=0)
+    waited = (await bob.say("wait", seconds=0)).splitlines()[-1]
+    assert re.search(r" · \d+\+ unseen$", waited), "200 and more are left, of which a hundred are counted"
+    *lines, more, footer = (await bob.say("read", since=2)).splitlines()
+    last = int(lines[-1].split()[1])
+    assert f"read(since={last}, " in more
+    assert footer.startswith(f"go on with since={last} · seq ")
+    assert (await bob.say("read", since=last)).splitlines()[0].startswith(f"seq {last + 1} ")
+
+
 async def test_a_first_view_of_a_long_past_is_where_news_begins(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
     for _ in range(3):

@@ -273,4 +273,5 @@ async def test_what_left_long_ago_of_who_was_away_is_named_before_the_newest_eve
     assert "the latest of it" in view
     left = [line for line in view.splitlines() if line.startswith("left for room: of yours ")]
     assert len(left) == 1
-    assert problem in left[0] and entry in left[0]
+    assert problem in left[0]
+    assert entry in left[0]

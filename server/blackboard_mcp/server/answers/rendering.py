@@ -171,10 +171,12 @@ class Rendering:
         """Returns the footer: `seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`.
 
         It holds the board's sequence, the caller's duties, and the number of items that the caller has not
-        been shown. It begins with `before`, and names as many duties as `_FOOTER` tokens hold, and one at least.
+        been shown, with a `+` where more were not counted. It begins with `before`, and names as many duties as
+        `_FOOTER` tokens hold, and one at least.
         """
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
-        after = f" · {unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen" if unseen else ""
+        more = attention is not None and (unseen >= MOST_UNSEEN or attention.looked < seq)
+        after = f" · {min(unseen, MOST_UNSEEN - 1)}{'+' if more else ''} unseen" if unseen else ""
         if not owed:
             return f"{before}seq {seq}{after}"
         for most in range(MOST_OWED, 0, -1):
@@ -535,6 +537,7 @@ class Rendering:
         lines: list[str] = []
         shown: list[int] = []
         apart: list[Event] = []
+        reached = news.cursor
         spent = 0
         each = _EVENT_TOKENS
         if len(news.texts) <= _FEW_TEXTS:
@@ -559,6 +562,7 @@ class Rendering:
                 rest = news.events[place:]
                 more = sum(one.seq not in told_later and not is_apart(one) for one in rest)
                 lines.append(f"… {more} more: {_go_on(news, shown[-1], budget)}")
+                reached = shown[-1]
                 break
             lines.append(line)
             shown.append(event.seq)
@@ -575,7 +579,7 @@ class Rendering:
                     lines[0] += f"; waits for {awaited_words(awaited, others)}"
         elif apart:
             lines.append(_apart(apart))
-        before = f"go on with since={news.cursor} · " if news.exact and news.cursor < news.seq else ""
+        before = f"go on with since={reached} · " if news.exact and reached < news.seq else ""
         return "\n".join(lines) + f"\n{self.footer(news.seq, told(shown), before)}"
 
     def _kept_line(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int) -> tuple[str, int]:
