@@ -123,6 +123,8 @@ async def test_views_and_footers_call_on_watchers_to_vote(board: Any) -> None:
     assert 'F-1 stands: debate(op="vote", id="F-1", reason="…")' in view
     assert "closes by 2 votes" in view
     assert "you owe: vote on or criticise F-1" in view, "to acknowledge would close nothing"
+    status = await bob.say("debate", op="status", id="F-1")
+    assert "outstanding: bob to vote on F-1\n" in status
     await bob.do("debate", op="vote", id="F-1", approve=False)
     assert 'debate(op="vote"' not in await bob.say("read"), "a vote meets the duty"
     await bob.do("query")

@@ -274,11 +274,12 @@ def debate_lines(
     tokenizer: Tokenizer,
     deciders: Sequence[str] = (),
     later: Container[Obligation] = (),
+    quorum: int = 0,
 ) -> list[str]:
     """Returns a debate's state, its critiques with their answers, and all duties, one line each.
 
     `items` are the debate's items by number. `deciders` are agents one of which has to confirm decisions. `later` are
-    duties to judge that are put off until objections to answers are settled.
+    duties to judge that are put off until objections to answers are settled. With a `quorum` votes close the debate.
     """
 
     def name(number: int) -> str:
@@ -320,8 +321,9 @@ def debate_lines(
         if state is ObligationState.WATCHING and owed:
             lines.append(f"watching, asked once every critique is answered: {_some(o.agent for o in owed)}")
         elif owed:
-            acts = [(o.agent, f"{_TO_DO[o.duty]} {name(o.item)}") for o in owed]
             done = state is ObligationState.ACKNOWLEDGED
+            votes = {Duty.ACKNOWLEDGE: "vote on"} if quorum and not done else {}
+            acts = [(o.agent, f"{(_TO_DO | votes)[o.duty]} {name(o.item)}") for o in owed]
             listed = _some(f"{act} ({who})" if done else f"{who} to {act}" for who, act in acts)
             lines.append(f"{_STANDS[state]}: {listed}")
             if state is ObligationState.ACKNOWLEDGED:
@@ -334,9 +336,8 @@ def debate_lines(
         debated = _some(
             items[a].id for a in answers.values() if a in items and items[a].status is Status.DEBATED
         )
-        lines.append(
-            f"asked once the debate on {debated} is over: {_some(put_off)} to acknowledge {name(debate.root)}"
-        )
+        judging = f"{_some(put_off)} to {'vote on' if quorum else 'acknowledge'} {name(debate.root)}"
+        lines.append(f"asked once the debate on {debated} is over: {judging}")
     return lines
 
 
@@ -360,7 +361,7 @@ def standing_lines(
     owed = [o for o in mine if o.item in view.items and (view.items[o.item].id, o.duty) in due]
     objecting = any(a in view.items and view.items[a].status is Status.DEBATED for _, a in debate.answers)
     later = [o for o in mine if objecting and o.duty is Duty.ACKNOWLEDGE and o not in owed]
-    lines = debate_lines(debate, view.items, tokenizer, _there(view, deciders), later)
+    lines = debate_lines(debate, view.items, tokenizer, _there(view, deciders), later, view.tally.quorum)
     if read:
         lines.append(read)
     count = view.tally
