@@ -13,6 +13,7 @@ from typing import Any
 
 import boards
 import pytest
+from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.retention import Retention
@@ -215,9 +216,9 @@ async def test_a_check_whose_result_the_board_refuses_runs_again_when_the_board_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(checks, "_LOOK", 0.02)
-    look, looks = checks.Checks._look, asyncio.Queue[str]()
+    look, looks = checks.Checks._look, asyncio.Queue[Board]()
 
-    async def counted(self: checks.Checks, board: str) -> None:
+    async def counted(self: checks.Checks, board: Board) -> None:
         await look(self, board)
         looks.put_nowait(board)
 
@@ -249,6 +250,43 @@ while not pathlib.Path({str(go_on)!r}).exists():
         await ann.do("board", **after)
         await news(ann, "waits passed at rev 1")
         assert runs.read_text() == "xx"
+
+
+async def test_a_board_on_which_nothing_has_happened_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_LOOK", 0.02)
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=SETS, check=(CHECK,)) as board:
+        ann = await board.join("ann")
+        store = board.opened.store
+        await ann.say("artifact_write", path="sums.txt", content="good")
+        looks, read = asyncio.Queue[int](), 0
+        boards_with_artifacts, query = store.boards_with_artifacts, store.query
+
+        async def looked() -> Any:
+            looks.put_nowait(read)
+            return await boards_with_artifacts()
+
+        async def counted(*given: Any) -> Any:
+            nonlocal read
+            read += 1
+            return await query(*given)
+
+        monkeypatch.setattr(store, "boards_with_artifacts", looked)
+        monkeypatch.setattr(store, "query", counted)
+        working = asyncio.create_task(
+            compose.checks_of(board.opened.blackboard, board.opened.settings, "here").run()
+        )
+        await news(ann, "sums passed at rev 1")
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                before, *_, after = [await looks.get() for _ in range(20)]
+                if before == after:
+                    break
+        await ann.say("artifact_write", path="sums.txt", content="bad")
+        await news(ann, "sums fails")
+        working.cancel()
+        await asyncio.wait([working])
 
 
 @pytest.mark.parametrize("turns", range(6))

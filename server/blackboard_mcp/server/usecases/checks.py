@@ -119,6 +119,8 @@ class Checks:
         self._refused: dict[tuple[str, str], tuple[Revision | None, BoardConfig, int | None]] = {}
         """The last write, settings and pressure of boards that took no result of a check: it runs there again once
         one of them has changed."""
+        self._places: dict[str, int] = {}
+        """The sequences at which nothing was due on boards."""
         self._room = asyncio.Semaphore(PARALLEL)
 
     def poke(self, board: str) -> None:
@@ -132,8 +134,10 @@ class Checks:
             while True:
                 self._asked.clear()
                 try:
-                    for board in await self._board.store.boards_with_artifacts():
-                        await self._look(board)
+                    filed = frozenset(await self._board.store.boards_with_artifacts())
+                    for board in await self._board.store.boards() if filed else ():
+                        if board.id in filed:
+                            await self._look(board)
                 except (BlackboardError, OSError):
                     logger.exception("checks wait")
                 with contextlib.suppress(TimeoutError):
@@ -249,19 +253,16 @@ class Checks:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(lock)
 
-    async def _look(self, board: str) -> None:
+    async def _look(self, board: Board) -> None:
         """Begins what is due on a board that takes posts; what goes wrong there keeps no other board waiting."""
+        if board.lifecycle is not Lifecycle.OPEN or self._places.get(board.id) == board.seq:
+            return
         try:
-            if (found := await self._open(board)) is not None:
-                await self._catch_up(board)
-                await self._begin(found)
+            await self._catch_up(board.id)
+            if await self._begin(board):
+                self._places[board.id] = board.seq
         except Exception:
-            logger.exception("checks of board '%s' wait", board)
-
-    async def _open(self, board: str) -> Board | None:
-        """Returns a board if it takes posts."""
-        found = await self._board.store.find_board(board)
-        return found if found is not None and found.lifecycle is Lifecycle.OPEN else None
+            logger.exception("checks of board '%s' wait", board.id)
 
     async def _catch_up(self, board: str) -> None:
         """Opens hot issues that a server which was killed behind a RESULT item did not open."""
@@ -272,16 +273,22 @@ class Checks:
                 if issue is None or issue.seq < item.seq:
                     await self._raise(board, check, item)
 
-    async def _begin(self, board: Board) -> None:
+    async def _begin(self, board: Board) -> bool:
+        """Begins what is due, and tells whether nothing is, and nothing runs."""
+        done = True
         for check in self._checks:
             known = (board.id, check.name)
-            if check.covers(board.id) and known not in self._running and await self._due(board.id, check):
+            if known in self._running:
+                done = False
+            elif check.covers(board.id) and await self._due(board.id, check):
                 written = await self._written(board.id, check)
                 if self._refused.get(known) != (written, board.config, board.pressure):
+                    done = False
                     work = self._run(board.id, check, written)
                     task = asyncio.create_task(work, name=f"check {check.name} of {board.id}")
                     self._running[known] = task
                     task.add_done_callback(partial(self._done, known))
+        return done
 
     def _done(self, known: tuple[str, str], task: asyncio.Task[None]) -> None:
         del self._running[known]
@@ -319,9 +326,11 @@ class Checks:
             try:
                 if await self._once(board, check) is None:
                     await asyncio.sleep(_LOOK)
+                self._refused.pop((board, check.name), None)
             except Refused as error:
                 logger.warning("board '%s' takes no result of check %s: %s", board, check.name, error)
-                if (found := await self._open(board)) is not None:
+                found = await self._board.store.find_board(board)
+                if found is not None and found.lifecycle is Lifecycle.OPEN:
                     self._refused[board, check.name] = (written, found.config, found.pressure)
 
     async def _once(self, board: str, check: Check, *, by_hand: bool = False) -> CheckRun | None:
