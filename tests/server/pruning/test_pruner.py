@@ -213,6 +213,36 @@ async def test_all_boards_are_looked_at_once_for_each_change(monkeypatch: pytest
     await store.close()
 
 
+class Stopped(Odd):
+    """Fails in the same way for as long as one looks, but for the tenth time that it is asked."""
+
+    async def expire(self) -> list[str]:
+        self._asked += 1
+        if self._asked == 10:
+            return []
+        if self._asked == 20:
+            self.expired.set()
+        raise StoreBusy("busy")
+
+
+async def test_housekeeping_that_goes_on_failing_does_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pruner_module, "_SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(pruner_module, "_GRACE", 0.0)
+    store = await SqlBoardStore.open(None)
+    stopped = Stopped(store)
+    pruner = Pruner(cast(BoardStore, stopped), Tokenizers(), "me")
+    keeping = asyncio.create_task(pruner.run())
+    await asyncio.wait_for(stopped.expired.wait(), PATIENCE)
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    await pruner.close()
+    await store.close()
+    assert caplog.text.count("housekeeping did not run: busy") == 2, "again after it had gone well"
+    assert caplog.text.count("old idempotency keys wait") == 1
+
+
 class Counted:
     """An operator's policy that counts how often it is asked."""
 

@@ -104,16 +104,6 @@ class _Deciding:
         return decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
 
 
-async def _attempt(work: Callable[[], Awaitable[object]], otherwise: str) -> None:
-    """Does a piece of housekeeping; where it fails, the log says so in the words `otherwise`."""
-    try:
-        await work()
-    except BlackboardError as error:
-        logger.warning("%s: %s", otherwise, error)
-    except Exception:  # a store of the operator's may raise anything, and the rest goes on
-        logger.exception("%s", otherwise)
-
-
 def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
     if outcomes and outcomes[-1].warning:
         logger.warning("pruning pass on %s: %s", board, outcomes[-1].warning)
@@ -210,6 +200,8 @@ class Pruner:
         """The time on the loop's clock at which all boards were last looked at."""
         self._seen = -1
         """The store's changes at that time."""
+        self._failing: dict[str, str] = {}
+        """How each piece of housekeeping that failed last time did so."""
 
     def kick(self, board: str) -> None:
         """Starts a pass on the board in the background; where one is running, another follows it."""
@@ -459,17 +451,31 @@ class Pruner:
 
         return await self._store.prune(board, look, apply=False, reaching=lambda config: Reach.ALL)
 
+    async def _attempt(self, work: Callable[[], Awaitable[object]], otherwise: str) -> None:
+        """Does a piece of housekeeping; where it begins to fail in a way, the log says so in the words `otherwise`."""
+        try:
+            await work()
+        except Exception as error:  # a store of the operator's may raise anything, and the rest goes on
+            cause = f"{type(error).__name__}: {error}"
+            if self._failing.get(otherwise) != cause:
+                self._failing[otherwise] = cause
+                told = isinstance(error, BlackboardError)
+                level = logging.WARNING if told else logging.ERROR
+                logger.log(level, "%s: %s", otherwise, error, exc_info=not told)
+        else:
+            self._failing.pop(otherwise, None)
+
     async def run(self) -> None:
         """Runs housekeeping until cancelled: archives expired items, and starts due passes that other
         processes left.
         """
         while True:
-            await _attempt(self._sweep, "housekeeping did not run")
-            await _attempt(self.writer.meet_due, "summaries that are due wait")
-            await _attempt(self._store.sweep_once, "old idempotency keys wait")
-            await _attempt(self._store.spread_retractions, "retraction notices wait")
-            await _attempt(self._store.expire_subscriptions, "unused subscriptions wait")
-            await _attempt(self._store.sweep_groups, "unused groups wait")
+            await self._attempt(self._sweep, "housekeeping did not run")
+            await self._attempt(self.writer.meet_due, "summaries that are due wait")
+            await self._attempt(self._store.sweep_once, "old idempotency keys wait")
+            await self._attempt(self._store.spread_retractions, "retraction notices wait")
+            await self._attempt(self._store.expire_subscriptions, "unused subscriptions wait")
+            await self._attempt(self._store.sweep_groups, "unused groups wait")
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._nap()):
