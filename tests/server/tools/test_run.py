@@ -309,6 +309,17 @@ async def test_who_left_has_no_turns_and_is_told_how_to_come_back(board: Any) ->
     assert (await ben.do("turn", seconds=50))["yours"]
 
 
+async def test_when_the_coordinator_leaves_the_run_goes_on_without_it(board: Any) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    await cara.do("join", role="leads")
+    await start(ann, agents=["ann", "ben"], coordinator="cara", max_rounds=3)
+    assert (await cara.do("turn"))["kind"] == "decide"
+    await cara.do("join", leave="my shift is over")
+    assert (await ann.do("turn", seconds=50))["yours"]
+    await ann.do("turn", text="The disk is full.", seconds=0)
+    assert (await ben.do("turn", seconds=50))["yours"]
+
+
 async def test_a_second_run_on_the_same_problem_has_no_answer_of_the_first(board: Any) -> None:
     ann, ben = await board.join("ann", "ben")
     for number in (1, 2):

@@ -28,6 +28,7 @@ from blackboard_mcp.protocols.runs import (
     RunState,
     Usage,
 )
+from blackboard_mcp.protocols.strategies import COORDINATOR
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
@@ -403,7 +404,9 @@ def _lapse(ledger: Ledger, row: RunRow, turn: TurnRow) -> Steps[None]:
 
 
 def let_go(ledger: Ledger) -> Steps[None]:
-    """Lets the turn of an agent that leaves lapse; on a board that takes no posts runs stand still."""
+    """Lets the turn of an agent that leaves lapse, and the fallback choose in a coordinator's place; on a board that
+    takes no posts runs stand still.
+    """
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         return
     for number, _ in (yield sql("run_live"), (ledger.no,)):
@@ -412,6 +415,9 @@ def let_go(ledger: Ledger) -> Steps[None]:
             if turn.state == "given" and turn.agent == ledger.agent:
                 yield from _lapse(ledger, row, turn)
                 yield from rows.put(ledger, row)
+        if row.coordinator == ledger.agent and row.strategy == COORDINATOR:
+            row.malformed, row.strategy = 0, row.fallback
+            yield from rows.put(ledger, row)
 
 
 def sweep(write: Write) -> Steps[list[str]]:

@@ -254,6 +254,18 @@ class RunTests:
         assert [e.data["agent"] for e in lapsed] == ["bob"]
         await choose(at, "carol")
 
+    async def test_the_fallback_chooses_once_the_coordinator_left(self, at: Table) -> None:
+        await start(at, coordinator="erin", strategy="coordinator")
+        await at.store.join(at.board, "erin", role="leads")
+        await decide(at, Decision(False, "bob", "count"))
+        await contribute(at, "bob", "nine")
+        run = await look(at)
+        await at.store.ask_coordinator(at.board, run.number, run.stamp, "who is next?")
+        await at.store.leave(at.board, "erin", "done")
+        run = await look(at)
+        assert (run.phase, run.strategy, run.malformed) == ("choose", "round-robin", 0)
+        await choose(at, "carol")
+
     async def test_who_left_has_no_turn_until_it_joins_again(self, at: Table) -> None:
         run = await start(at)
         for agent in AGENTS[:2]:
