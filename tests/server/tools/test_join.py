@@ -196,6 +196,9 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     ends = 'debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…")'
     view = (await carol.say("read")).splitlines()
     assert f"waits for nobody by name: {ends} ends it" in view
+    message = (await bob.fail("debate", op="acknowledge", id="F-1"))["message"]
+    assert f"Nobody is asked for it any more: {ends} ends the debate" in message
+    assert "wakes you" not in message
     call = 'post(type="REPLY", edges={"replies_to": ["C-2"]}, text="…")'
     back = [line for line in (await alice.say("read")).splitlines() if line.startswith("waits for ")]
     assert back == [

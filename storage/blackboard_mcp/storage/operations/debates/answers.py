@@ -142,6 +142,10 @@ def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]
             "acknowledgement is no answer."
         )
     mine = [row for row in critiques.values() if row.author == ledger.agent]
+    if gone and not asked and root.author != ledger.agent:
+        decide = f'debate(op="decide", id="{root.id}", outcome="stands|falls|amended", reason="…") ends the debate'
+        withdraw = f', and so does debate(op="withdraw", id="{mine[0].id}")' if mine else ""
+        return f"{said} Nobody is asked for it any more: {decide}{withdraw}."
     if mine:
         return (
             f"{said} You are asked to judge when the answer comes: wait() wakes you. Until then you can add "
