@@ -155,7 +155,7 @@ UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 -- that objects to an item, by a critique that stands in an open debate on it, need not agree to it meanwhile, nor judge a
 -- debate while it objects so to an answer there.
 SELECT o.item, o.duty, i.type, o.since, o.duty = 'acknowledge' AND o.debate = 0 AS watch,
-       o.duty = 'acknowledge' AND (SELECT coalesce(json_extract(config, '$.quorum'), 0) > 0 FROM board WHERE no = ?1)
+       o.duty = 'acknowledge' AND (SELECT coalesce(CAST(json_extract(config, '$.quorum') AS INTEGER), 0) > 0 FROM board WHERE no = ?1)
 FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
