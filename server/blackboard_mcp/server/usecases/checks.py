@@ -211,7 +211,9 @@ class Checks:
         issue = await self._results.issue(board, name)
         if issue is None or issue.status in FINISHED:
             raise UnknownReference(f"No hot issue of a check '{name[:40]}' is open on board {board}.")
-        ended = await self._results.note(board, name, "", "") if await self._open(board) is not None else None
+        found = await self._board.store.find_board(board)
+        takes_posts = found is not None and found.lifecycle is Lifecycle.OPEN
+        ended = await self._results.note(board, name, "", "") if takes_posts else None
         if ended is None or ended.status not in (*FINISHED, Status.DEBATED):
             raise Refused(f"Board {board} takes no posts. Nothing was changed.")
         return ended

@@ -143,7 +143,9 @@ def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]
         )
     mine = [row for row in critiques.values() if row.author == ledger.agent]
     if gone and not asked and root.author != ledger.agent:
-        decide = f'debate(op="decide", id="{root.id}", outcome="stands|falls|amended", reason="…") ends the debate'
+        decide = (
+            f'debate(op="decide", id="{root.id}", outcome="stands|falls|amended", reason="…") ends the debate'
+        )
         withdraw = f', and so does debate(op="withdraw", id="{mine[0].id}")' if mine else ""
         return f"{said} Nobody is asked for it any more: {decide}{withdraw}."
     if mine:
