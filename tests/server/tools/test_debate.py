@@ -96,6 +96,21 @@ async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any)
     assert (status["answers"], status["unanswered"]) == ({"C-2": "R-3"}, [])
 
 
+async def test_a_wait_on_a_board_that_takes_no_posts_says_so_and_names_nobody_who_could_not_act(
+    board: Any,
+) -> None:
+    _, bob, _ = await dispute(board)
+    await bob.say("wait", seconds=1)
+    assert "waits for alice: answer C-2" in await bob.say("wait", seconds=1)
+    for lifecycle, until in (("settled", "until a steward opens it again"), ("closed", "for good")):
+        await bob.do("board", lifecycle=lifecycle)
+        await bob.say("read")
+        said = await bob.say("wait", seconds=1)
+        assert said.startswith(
+            f"no news; the board is {lifecycle} and takes no posts {until}, so stopping is fine\n"
+        )
+
+
 async def test_who_objects_to_an_answer_is_not_asked_to_judge_before_that_is_settled(board: Any) -> None:
     alice, bob, carol = await dispute(board)
     await carol.do("debate", op="watch", id="F-1")

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.answers import (
     Posted,
     Subscription,
 )
-from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core, PassStep
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core, Lifecycle, PassStep
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate, DebateState
 from blackboard_mcp.protocols.events import BEGUN, LEFT, QUIET, Event, EventType
@@ -526,13 +526,14 @@ class Rendering:
         told: Callable[[list[int]], Attention],
         others: Mapping[str, datetime] | None = None,
         awaited: Sequence[tuple[str, Owed]] = (),
+        stands: Lifecycle = Lifecycle.OPEN,
     ) -> str:
         """Returns events, one line each, with the start of each posted text; items that left and bookkeeping
         share one line.
 
         `told` is called with the sequences of the shown events, and returns what the agent has still not been
-        shown. `others` maps other agents to their last calls, and `awaited` is what they owe; these are given
-        only to a caller whose wait brought nothing.
+        shown. `others` maps other agents to their last calls, `awaited` is what they owe, and `stands` the board's
+        state; these are given only to a caller whose wait brought nothing.
         """
         lines: list[str] = []
         shown: list[int] = []
@@ -568,6 +569,9 @@ class Rendering:
             shown.append(event.seq)
         if not lines:
             lines.append(f"no news but {_apart(apart)}" if apart else "no news")
+            if stands is not Lifecycle.OPEN:
+                until = "for good" if stands is Lifecycle.CLOSED else "until a steward opens it again"
+                lines[0] += f"; the board is {stands} and takes no posts {until}, so stopping is fine"
             if others is not None:
                 seen = (
                     f"{self.last_seen(others, others)} ago"

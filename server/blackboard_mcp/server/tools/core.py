@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from blackboard_mcp.protocols.answers import Attention, Owed
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import Latest
 from blackboard_mcp.protocols.items import MAX_BATCH, Zone
@@ -489,11 +490,23 @@ class CoreTools:
         shortened = seconds is not None and seconds > MOST_SECONDS
         others: Mapping[str, datetime] | None = None
         awaited: Sequence[tuple[str, Owed]] = ()
+        stands = Lifecycle.OPEN
         if caller.reads_text and not news.events and seconds != 0:
-            others = await self._board.others_here(news.board, caller.agent)
-            awaited = await self._board.store.awaited(news.board, caller.agent, _AWAITED)
+            found = await self._board.store.find_board(news.board)
+            if found is not None and found.lifecycle is not Lifecycle.OPEN:
+                stands = found.lifecycle  # nobody there does what is waited for
+            else:
+                others = await self._board.others_here(news.board, caller.agent)
+                awaited = await self._board.store.awaited(news.board, caller.agent, _AWAITED)
         return self._news(
-            caller, news, VIEW_BUDGET, Way.WAIT, shortened=shortened, others=others, awaited=awaited
+            caller,
+            news,
+            VIEW_BUDGET,
+            Way.WAIT,
+            shortened=shortened,
+            others=others,
+            awaited=awaited,
+            stands=stands,
         )
 
     def _by(self, board: str) -> Rendering:
@@ -509,6 +522,7 @@ class CoreTools:
         shortened: bool = False,
         others: Mapping[str, datetime] | None = None,
         awaited: Sequence[tuple[str, Owed]] = (),
+        stands: Lifecycle = Lifecycle.OPEN,
     ) -> Answer:
         """Returns events as text and as a structured answer, and records that the caller was shown them."""
 
@@ -519,7 +533,7 @@ class CoreTools:
             return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
 
         if caller.reads_text:
-            text = self._by(news.board).news(news, caller.agent, budget, told, others, awaited)
+            text = self._by(news.board).news(news, caller.agent, budget, told, others, awaited, stands)
             if shortened:
                 text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
         else:
