@@ -151,7 +151,11 @@ async def play(listed: list[tuple[object, ...]]) -> None:
                         "REPLY" if ago % 2 else "FACT",
                         private=sight == "private",
                         team=sight == "team",
-                        key=None if key is None else NEST if kept else f"{key}{'r' if ago % 2 else ''}",
+                        key=None
+                        if key is None
+                        else NEST
+                        if kept and ago % 2
+                        else f"{key}{'r' if ago % 2 else ''}",
                         tags=[f"t{turn}", "nest"] if kept else [f"t{turn}"],
                         replies_to=target,
                     )

@@ -63,7 +63,7 @@ def kept(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[Draft]:
     rules = rules_of(ledger.board.read_rules)
     if not rules or draft.visibility is Visibility.PRIVATE or draft.delete:
         return draft
-    if row is not None and (not row.public or draft.tags is None):
+    if row is not None and (row.visibility not in (Visibility.BOARD, Visibility.TEAM) or draft.tags is None):
         return draft
     kind = (draft.type or ItemType.FACT) if row is None else ItemType(row.type)
     key = draft.key if row is None else row.key

@@ -59,7 +59,7 @@ def marks(agent: str, kept: Iterable[str] = (), owner: str | None = None) -> Ste
 def marks_for(board: BoardRow, agent: str, draft: Draft, owner: str | None = None) -> Steps[tuple[str, ...]]:
     """Returns the marks of the entries, nearest first, that the agent's draft for a key may change.
 
-    What a read rule keeps never becomes a version of an entry that the whole board sees.
+    What a read rule keeps never becomes a version of an entry that the whole board or a team sees.
     """
     if draft.visibility is not None:
         return ((yield from mark(agent, draft.visibility, owner)),)
@@ -68,7 +68,7 @@ def marks_for(board: BoardRow, agent: str, draft: Draft, owner: str | None = Non
         of = yield from principals(board.no, agent)
         kept = tuple(rule.of(agent, of) for rule in rules)
     found = yield from marks(agent, kept, owner)
-    return (*found[:2], draft.kept) if draft.kept else found
+    return (agent, draft.kept) if draft.kept else found
 
 
 def principals(no: int, agent: str) -> Steps[frozenset[str]]:

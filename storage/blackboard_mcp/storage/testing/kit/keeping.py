@@ -192,6 +192,19 @@ class KeepingTests:
         mine = await at.post("alice", "mine", key="pay:may", private=True)
         assert (mine.visibility, await at.sees("bob", mine)) == (Visibility.PRIVATE, False)
 
+    async def test_what_a_rule_keeps_becomes_no_version_of_what_a_team_sees(self, at: Table) -> None:
+        await _ruled(at)
+        await at.store.set_owner("dave", "acme")
+        team = await at.post("bob", "for the team", key="plan", team=True)
+        kept = await _said(at, "bob", "for readers", key="plan", tags=["hush"])
+        assert (kept.number != team.number, kept.visibility) == (True, Visibility.READERS)
+        assert [await at.sees("dave", item) for item in (team, kept)] == [True, False]
+        with pytest.raises(InvalidInput, match="read rule 'hush' would keep"):
+            await at.change("bob", team, tags=["hush"])
+        again = await _said(at, "bob", "for readers again", key="plan", tags=["hush"])
+        assert (again.number, again.version) == (kept.number, 2)
+        assert (await at.item(team, "dave")).text == "for the team"
+
     async def test_an_item_never_comes_under_a_rule_later(self, at: Table) -> None:
         await _ruled(at)
         plain = await _said(at, "dave", "plain", tags=["a"])
