@@ -159,6 +159,15 @@ async def test_a_check_that_a_killed_server_was_running_is_run_by_another_soon(
                 while not (await call(bob, "query", type="RESULT"))["items"]:
                     await call(bob, "wait", seconds=25)
             assert "tests passed at rev 1" in await say(bob, "query", type="RESULT")
+            assert "check:tests rev 1" in await say(bob, "artifact_read", path="check:tests")
+        async with (
+            http_server(tmp_path / "three", *options) as three,
+            http_clients(three.url)("cleo") as cleo,
+        ):
+            with pytest.raises(
+                ToolFailed, match="at this server; another may have it, and E-1 has its beginning"
+            ):
+                await call(cleo, "artifact_read", path="check:tests")
 
 
 async def test_a_promoted_standby_begins_a_new_epoch(tmp_path: Path) -> None:

@@ -231,9 +231,9 @@ class Checks:
         if item is not None and newest is not None and item.id == newest.id:
             kept = await in_thread(lambda: _read(self._place(board, name)))
         if item is None or kept is None or kept[0] != _told_of(item).get("revision"):
-            ran = f"; {item.id} has its beginning and its end" if item is not None else ""
+            ran = f"; another may have it, and {item.id} has its beginning and its end" if item else ""
             raise UnknownReference(
-                f"No output of a check '{name[:40]}' is kept on this board{ran}. artifact_list() tells the checks "
+                f"No output of a check '{name[:40]}' is kept at this server{ran}. artifact_list() tells the checks "
                 "that ran."
             )
         told, body = kept
