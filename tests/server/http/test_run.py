@@ -385,3 +385,29 @@ async def test_a_server_stops_as_ever_beside_a_request_that_was_just_refused(ser
         assert (await wire.reply()).status == 400
         served.stop.set()
         await asyncio.wait_for(served.task, PATIENCE)
+
+
+class Interrupting(tuple[str, ...]):
+    """Origins during whose reading Ctrl-C comes: asyncio then cancels the main task."""
+
+    def __iter__(self) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return iter(())
+
+
+async def test_ctrl_c_while_a_server_is_prepared_ends_it_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = asyncio.all_tasks()
+    server = sample_board.Sample().server
+    starting = asyncio.create_task(serve_http(server, port=0, allowed_origins=Interrupting()))
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    # What the interpreter's end does with tasks that are left.
+    left = asyncio.all_tasks() - before
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    assert [record.getMessage() for record in caplog.records] == []

@@ -113,6 +113,7 @@ async def serve_http(
                 on_ready(url)
 
         runner = _Runner(config, server, ready, tls, worker)
+        await asyncio.sleep(0)  # Ctrl-C ends it here; while uvicorn starts, it would log a traceback
         waiter = asyncio.create_task(runner.stop_on(stop)) if stop is not None else None
         try:
             await runner.serve(sockets=listeners)
