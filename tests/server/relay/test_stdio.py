@@ -244,6 +244,22 @@ async def test_a_server_that_ends_in_a_call_is_told_apart_from_one_that_never_go
     assert "idempotency_key" in error["message"]
 
 
+async def test_a_connection_that_the_server_closes_is_told_in_plain_words() -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+        writer.close()
+
+    server = await asyncio.start_server(leave, "127.0.0.1", 0)
+    async with (
+        server,
+        relaying(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", agent="rel") as wire,
+    ):
+        wire.modern(1, "tools/call", name="post", arguments={})
+        error = (await wire.receive())["error"]
+    assert "ended before the answer (the server closed it); the call may" in error["message"]
+
+
 async def test_calls_wait_for_a_renewal_under_way_instead_of_going_without_a_session() -> None:
     async with contextlib.AsyncExitStack() as stack:
         _, url = await stack.enter_async_context(serving())

@@ -170,7 +170,8 @@ class _Connection:
                 async with asyncio.timeout(SILENCE_SECONDS):
                     self._http.receive_data(await self._reader.read(_READ_BYTES))
         except (OSError, h11.RemoteProtocolError) as exc:
-            raise Broken(_reason(exc)) from exc
+            # At its end h11 would tell the names of its own states.
+            raise Broken("the server closed it" if self._reader.at_eof() else _reason(exc)) from exc
         return event
 
     def renew(self) -> bool:
