@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -17,12 +18,13 @@ import boards
 import httpx2
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.server import compose
+from blackboard_mcp.server import background, compose
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.mcp.callers import principal_of
 from blackboard_mcp.server.mcp.server import ConnectionInfo
 from blackboard_mcp.server.pruning import pruner
 from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.storage.store import SqlBoardStore
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from patience import PATIENCE
@@ -234,6 +236,26 @@ async def test_expired_items_leave_by_themselves_while_a_server_runs(
                 if [b.archived_items for b in await opened.store.boards()] == [1]:
                     break
                 await opened.store.wait_for_change(seen, 5)
+
+
+async def test_work_in_the_background_that_fails_begins_anew_and_the_server_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.02)
+    looks, again = 0, asyncio.Event()
+
+    async def without_handles(store: SqlBoardStore) -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        again.set()
+        return False
+
+    monkeypatch.setattr(SqlBoardStore, "sub_boards_open", without_handles)
+    async with compose.installation(Settings(data=tmp_path), eager_index=False):
+        await asyncio.wait_for(again.wait(), PATIENCE)
+    assert caplog.text.count("below failed, and begins anew") == 1
 
 
 async def test_what_nobody_uses_or_does_is_seen_to_while_a_server_runs(

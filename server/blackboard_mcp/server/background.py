@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
+import logging
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 2.0
+"""Seconds until work in the background that failed begins anew."""
 
 
 @asynccontextmanager
@@ -20,6 +27,22 @@ async def alongside(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def kept_up(work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+    """Does `work` until it ends or this is cancelled, and begins it anew where it fails, which the log says."""
+    task = asyncio.current_task()
+    assert task is not None
+    while not task.cancelling():
+        try:
+            await work()
+            return
+        except Exception:
+            logger.exception("%s failed, and begins anew", name)
+        if not task.cancelling():
+            await asyncio.sleep(AGAIN_SECONDS)
+            # An import that failed without free file handles took a folder for empty, and would for good.
+            importlib.invalidate_caches()
 
 
 def heeded(task: asyncio.Future[Any]) -> None:

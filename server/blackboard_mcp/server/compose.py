@@ -28,6 +28,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from .access.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
+from .background import kept_up
 from .input.posts import check_agent
 from .input.validation.checking import Validators
 from .plugins.protocols import Protocols
@@ -208,21 +209,27 @@ async def _opened(
             | ({"syntax": ()} if "workspace" in settings.tools else {}),
         )
         below = SubBoards(blackboard)
-        work: list[tuple[str, Coroutine[Any, Any, None]]] = []
+        housekeeping: list[asyncio.Task[None]] = []
+
+        def keep_up(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            housekeeping.append(asyncio.create_task(kept_up(work, name), name=name))
+
         if background:
-            work = [("housekeeping", pruner.run()), ("activity", activity.run()), ("below", below.run())]
-            work.append(("episodes", _episodes(blackboard)))
+            keep_up("housekeeping", pruner.run)
+            keep_up("activity", activity.run)
+            keep_up("below", below.run)
+            keep_up("episodes", lambda: _episodes(blackboard))
             if settings.on_postgres and not memory:
                 peers = cast(Any, opened).engine
             if peers is not None:
                 from .limits.shared_rates import share
 
-                work.append(("rates", share(lambda: blackboard.quotas, peers)))
+                rated = peers
+                keep_up("rates", lambda: share(lambda: blackboard.quotas, rated))
             if settings.retention is not None:
                 from .usecases.retention import Keeper
 
-                work.append(("retention", Keeper(store, settings.retention, holder).run()))
-        housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
+                keep_up("retention", Keeper(store, settings.retention, holder).run)
         gauge = None if memory or settings.store else Gauge(lambda: _growth(settings, time))
         conductors: list[Conductor] = []
 
@@ -230,7 +237,7 @@ async def _opened(
             if not conductors:
                 conductors.append(_conductor(settings, store, holder, endpoint, strategies))
                 if background:
-                    housekeeping.append(asyncio.create_task(conductors[0].run(), name="runs"))
+                    keep_up("runs", conductors[0].run)
             return conductors[0]
 
         wrote: Callable[[str], None] = _ignore
@@ -238,18 +245,18 @@ async def _opened(
         if background and "workspace" in settings.tools:
             from .usecases.file_checks import FileChecks
 
-            pokes = [] if memory else [await _committing(store, settings, housekeeping)]
+            pokes = [] if memory else [await _committing(store, settings, keep_up)]
             if settings.check:
                 checks = checks_of(blackboard, settings, holder)
-                housekeeping.append(asyncio.create_task(checks.run(), name="checks"))
+                keep_up("checks", checks.run)
                 pokes.append(checks.poke)
 
             def wrote(board: str) -> None:
                 for poke in pokes:
                     poke(board)
 
-            looks = FileChecks(blackboard, settings.syntax).run(wrote)
-            housekeeping.append(asyncio.create_task(looks, name="looks at files"))
+            looks = FileChecks(blackboard, settings.syntax)
+            keep_up("looks at files", lambda: looks.run(wrote))
 
         archive.start()
         try:
@@ -388,7 +395,9 @@ def _ignore(board: str) -> None:
 
 
 async def _committing(
-    store: BoardStore, settings: Settings, housekeeping: list[asyncio.Task[None]]
+    store: BoardStore,
+    settings: Settings,
+    keep_up: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], None],
 ) -> Callable[[str], None]:
     """Begins to keep the repositories of boards up to date, and returns the function that asks for it."""
     from blackboard_mcp.storage.workspace.committer import Committer
@@ -396,7 +405,7 @@ async def _committing(
     committer = Committer(store, settings.repositories)
     for board in await store.boards_with_artifacts():
         committer.poke(board)
-    housekeeping.append(asyncio.create_task(committer.run(), name="repositories"))
+    keep_up("repositories", committer.run)
     return committer.poke
 
 
