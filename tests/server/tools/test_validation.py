@@ -316,12 +316,11 @@ async def test_f56_a_class_of_the_operators_denies_and_tells(
     tmp_path: Path, mode: str, samples: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded, "SECONDS", 0.2)
-    named = tuple(f"{name.lower()}={samples}:{name}" for name in ("NoShouting", "Raises", "Hangs", "Babbles"))
+    classes = ("NoShouting", "Raises", "Hangs", "Babbles", "Mumbles")
+    named = tuple(f"{name.lower()}={samples}:{name}" for name in classes)
     async with boards.open_boards(tmp_path, mode, validator=named) as at:
         ada, ben, editor = await at.join("ada", "ben", "editor")
-        rules = [
-            {"key": f"{name}:*", "validator": name} for name in ("noshouting", "raises", "hangs", "babbles")
-        ]
+        rules = [{"key": f"{name.lower()}:*", "validator": name.lower()} for name in classes]
         await ada.do("board", settings={"validation": rules})
         said = await refused(ben, key="noshouting:a", text="LOUD")
         assert "$ must not shout in noshouting:a on main: write in small letters" in said
@@ -334,6 +333,8 @@ async def test_f56_a_class_of_the_operators_denies_and_tells(
         assert "took longer than 0.2 s" in await refused(ben, key="hangs:a", text="x")
         assert "still thinks" in await refused(ben, key="hangs:a", text="x")
         assert "neither a text nor None" in await refused(ben, key="babbles:a", text="x")
+        said = await refused(ben, key="mumbles:a", text="x")
+        assert "$ was refused by the validator 'mumbles' without a reason: ask the operator" in said
         await ben.post("of no rule", key="other")
 
 

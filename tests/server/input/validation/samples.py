@@ -60,3 +60,8 @@ class Babbles:
 
 class Nothing:
     """Has no `check`."""
+
+
+class Mumbles:
+    def check(self, writing: Writing) -> str | None:
+        return " "

@@ -93,6 +93,8 @@ class Validators:
             return None
         if not isinstance(why, str):
             why = f"could not be checked: the validator '{name}' answered with neither a text nor None"
+        elif not why.strip():
+            why = f"was refused by the validator '{name}' without a reason: ask the operator"
         return Fault(rule.name, "$", why)
 
 
