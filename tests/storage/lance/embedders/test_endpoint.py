@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -12,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
+from blackboard_mcp.storage.lance import indexer as indexing
 from blackboard_mcp.storage.lance.embedders import endpoint as endpoint_module
 from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
 from blackboard_mcp.storage.lance.embedders.endpoint import BATCH, EndpointEmbedder, EndpointError
 from blackboard_mcp.storage.lance.index import MODEL_DOWN, OTHER_MODEL, LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
+from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]
 Says = Callable[["Handler", dict[str, Any]], None]
@@ -365,3 +368,24 @@ async def test_other_dimensions_under_the_same_name_are_never_mixed(
     assert rebuilt == 8
     assert (await again.search(ArchiveQuery("main", "finding"))).mode == "hybrid"
     await again.close()
+
+
+async def test_a_model_whose_dimension_changes_while_it_is_used_is_indexed_anew(
+    served: Endpoint, tmp_path: Path, journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "_BACKOFF_SECONDS", (0.01, 0.01))
+    index = LanceArchiveIndex(tmp_path / "archive", EndpointEmbedder(served.url, "tiny"))
+    journal.archive([document(n) for n in range(1, 9)])
+    indexer = Indexer(journal, index, "me")
+    await indexer.drain()
+    served.says = honest(8)
+    journal.archive([document(9)])
+    working = asyncio.create_task(indexer.run())
+    async with asyncio.timeout(PATIENCE):
+        while journal.outbox_size():  # noqa: ASYNC110 - what is indexed is told by nothing else
+            await asyncio.sleep(0.02)
+    working.cancel()
+    await asyncio.wait([working])
+    answer = await index.search(ArchiveQuery("main", "finding"))
+    assert (answer.mode, len(answer.hits)) == ("hybrid", 9)
+    await index.close()

@@ -92,7 +92,7 @@ class EndpointEmbedder:
 
     @property
     def dimension(self) -> int:
-        """The length of the vectors in the first answer; calls the endpoint if there was none yet."""
+        """The length of the vectors in the last answer; calls the endpoint if there was none yet."""
         if not self._dimension:
             self.embed_documents(["dimension"])
         return self._dimension
@@ -233,11 +233,12 @@ class EndpointEmbedder:
         if (lengths < 1 / _LARGEST).any():
             raise EndpointError("the endpoint's vectors have no direction")
         with self._lock:
-            if self._dimension not in (0, vectors.shape[1]):
-                raise EndpointError(
-                    f"the endpoint's vectors have {vectors.shape[1]} dimensions, before it were {self._dimension}"
-                )
-            self._dimension = int(vectors.shape[1])
+            before, self._dimension = self._dimension, int(vectors.shape[1])
+        if before not in (0, vectors.shape[1]):
+            # If the next answers are so as well, it is another model, for which the index is built anew.
+            raise EndpointError(
+                f"the endpoint's vectors have {vectors.shape[1]} dimensions, before it were {before}"
+            )
         return (vectors / lengths).astype(np.float32)
 
 
