@@ -13,7 +13,7 @@ import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.workspace import Edit
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.workspace import committer
+from blackboard_mcp.storage.workspace import committer, repository
 from blackboard_mcp.storage.workspace.committer import Committer, folder_of
 from blackboard_mcp.storage.workspace.repository import Repository
 from dulwich.repo import Repo
@@ -54,6 +54,22 @@ def tree(folder: Path) -> dict[str, bytes]:
                 else:
                     found[name] = repo[entry.sha].data  # type: ignore[attr-defined]
         return found
+
+
+async def test_many_objects_of_their_own_are_packed_however_few_came_at_once(
+    store: SqlBoardStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "_LOOSE", 256)
+    keeper = Committer(store, tmp_path)
+    objects = folder_of(tmp_path, "main") / "objects"
+    for n in range(600):
+        await write(store, f"d{n % 7}/a.md", f"text {n}")
+        await keeper.update("main")
+        if list(objects.glob("pack/*.pack")):
+            break
+    assert list(objects.glob("pack/*.pack"))
+    assert not list(objects.glob("17/*"))
+    assert len(commits(tmp_path)) == n + 1
 
 
 async def test_a_repository_made_anew_has_the_same_commits(store: SqlBoardStore, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ is made anew with the same ids.
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections.abc import Sequence
 from datetime import UTC
@@ -44,7 +45,7 @@ class Repository:
         if not (folder / "HEAD").exists():
             _make(folder)
         self._repo = Repo(str(folder))
-        self._new = 0
+        self._folder = folder
         _refuse_pushes(self._repo)
 
     def close(self) -> None:
@@ -161,9 +162,10 @@ class Repository:
 
     def pack(self) -> None:
         """Puts many objects of their own into one pack."""
-        if self._new >= _LOOSE:
+        # They lie in 256 folders by their hashes, so one of these tells how many there are, as for `git gc --auto`.
+        some = self._folder / "objects" / "17"
+        if some.is_dir() and len(os.listdir(some)) * 256 >= _LOOSE:
             self._repo.object_store.pack_loose_objects()
-            self._new = 0
 
     def _head(self) -> ObjectID | None:
         try:
@@ -199,7 +201,6 @@ class Repository:
             blob = Blob.from_string(content.body)
             if blob.id not in self._repo.object_store:
                 self._repo.object_store.add_object(blob)
-                self._new += 1
         below: Tree | Blob | None = blob
         for name, tree in zip(reversed(names), reversed(chain), strict=True):
             changed = _copy(tree)
@@ -210,7 +211,6 @@ class Repository:
                 changed.add(name, stat.S_IFDIR if isinstance(below, Tree) else _FILE, below.id)
             if len(changed):
                 self._repo.object_store.add_object(changed)
-                self._new += 1
                 trees[changed.id] = changed
             below = changed
         assert isinstance(below, Tree)
@@ -226,7 +226,6 @@ class Repository:
             *(said.encode(), b"", _REVISION + str(revision.number).encode()),
             *(_WRITTEN + _instant(revision), b""),
         )
-        self._new += 1
         author = agent + b" <" + address + b">"
         return self._write_commit(root, parent, author, int(revision.at.timestamp()), b"\n".join(lines))
 
