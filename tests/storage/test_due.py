@@ -36,8 +36,6 @@ def test_what_is_due_is_found_by_an_index_and_not_sorted(name: str, bound: tuple
     [
         ("lapsing_boards", (1, 2, 3, "closed", 4, 5)),
         ("agreements_lapsing", (1, 2, "closed")),
-        ("groups_abandoned", (1, 2, "closed", 100)),
-        ("subscriptions_abandoned_somewhere", (1, 2)),
     ],
 )
 def test_a_look_for_what_has_lapsed_visits_no_board_where_nothing_can(

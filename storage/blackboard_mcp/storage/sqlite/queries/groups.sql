@@ -114,9 +114,9 @@ WHERE d.dead = 0 AND d.last = 1 AND d.until <= ?1 LIMIT ?2;
 -- name: groups_abandoned
 -- Groups, by board, that at ?1 were unused for too long. ?2 is the setting of boards that were made before there
 -- was one; boards in the state ?3 are left as they are.
-WITH rule(no, id, lease) AS NOT MATERIALIZED (
+WITH rule(no, id, lease) AS (
     SELECT no, id, coalesce(json_extract(config, '$.subscription_lease_seconds'), ?2) * 1000000
     FROM board WHERE lifecycle <> ?3
 )
-SELECT r.id, g.name FROM consumer_group g CROSS JOIN rule r ON r.no = g.board
+SELECT r.id, g.name FROM rule r CROSS JOIN consumer_group g ON g.board = r.no
 WHERE r.lease > 0 AND g.used_at <= ?1 - r.lease LIMIT ?4;

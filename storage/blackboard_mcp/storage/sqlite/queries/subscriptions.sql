@@ -51,18 +51,13 @@ UPDATE subscription SET cursor = ?4 WHERE board = ?1 AND agent = ?2 AND id = ?3 
 -- name: subscriptions_abandoned_somewhere
 -- Boards where at ?1 a subscription was unused for too long, or one expired as long ago. ?2 is the setting of
 -- boards that were made before there was one.
-WITH RECURSIVE used(board) AS (
-    SELECT min(board) FROM subscription
-    UNION ALL
-    SELECT (SELECT min(s.board) FROM subscription s WHERE s.board > u.board) FROM used u WHERE u.board IS NOT NULL
-), rule(no, id, lease) AS NOT MATERIALIZED (
+WITH rule(no, id, lease) AS (
     SELECT no, id, coalesce(json_extract(config, '$.subscription_lease_seconds'), ?2) * 1000000 FROM board
 )
-SELECT r.id FROM used u CROSS JOIN rule r ON r.no = u.board
-WHERE r.lease > 0 AND EXISTS (SELECT 1 FROM subscription s WHERE s.board = u.board AND s.used_at <= ?1 - r.lease)
-UNION
-SELECT r.id FROM subscription_expired e CROSS JOIN rule r ON r.no = e.board
-WHERE r.lease > 0 AND e.expired_at <= ?1 - r.lease;
+SELECT id FROM rule r WHERE lease > 0 AND (
+    EXISTS (SELECT 1 FROM subscription s WHERE s.board = r.no AND s.used_at <= ?1 - r.lease)
+    OR EXISTS (SELECT 1 FROM subscription_expired e WHERE e.board = r.no AND e.expired_at <= ?1 - r.lease)
+);
 
 -- name: subscriptions_abandoned
 -- Subscriptions last used at ?2 or before, longest unused first.
