@@ -17,13 +17,14 @@ from typing import Any
 import boards
 import httpx2
 import pytest
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, StoreError
 from blackboard_mcp.server import background, compose
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.mcp.callers import principal_of
 from blackboard_mcp.server.mcp.server import ConnectionInfo
 from blackboard_mcp.server.pruning import pruner
 from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases import conducting
 from blackboard_mcp.storage.store import SqlBoardStore
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -256,6 +257,31 @@ async def test_work_in_the_background_that_fails_begins_anew_and_the_server_clos
     async with compose.installation(Settings(data=tmp_path), eager_index=False):
         await asyncio.wait_for(again.wait(), PATIENCE)
     assert caplog.text.count("below failed, and begins anew") == 1
+
+
+async def test_work_in_the_background_that_goes_on_failing_does_not_fill_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(conducting, "SWEEP_SECONDS", 0.02)
+    looks, enough = dict.fromkeys(("sub_boards_open", "sweep_runs"), 0), asyncio.Event()
+
+    def failing(name: str, error: Exception) -> Callable[[SqlBoardStore], Any]:
+        async def fail(store: SqlBoardStore) -> None:
+            looks[name] += 1
+            if min(looks.values()) >= 5:
+                enough.set()
+            raise error
+
+        return fail
+
+    monkeypatch.setattr(SqlBoardStore, "sub_boards_open", failing("sub_boards_open", OSError("gone")))
+    monkeypatch.setattr(SqlBoardStore, "sweep_runs", failing("sweep_runs", StoreError("gone")))
+    async with compose.installation(Settings(data=tmp_path), eager_index=False) as opened:
+        opened.conduct()
+        await asyncio.wait_for(enough.wait(), PATIENCE)
+    assert caplog.text.count("below failed, and begins anew") == 1
+    assert caplog.text.count("lapsed turns wait: gone") == 1
 
 
 async def test_what_nobody_uses_or_does_is_seen_to_while_a_server_runs(

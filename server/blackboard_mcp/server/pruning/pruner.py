@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from blackboard_mcp.protocols.answers import (
@@ -25,6 +25,7 @@ from blackboard_mcp.protocols.pruning import Candidate, Decide, Move, PassOutcom
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT
 
+from ..background import Attempts
 from ..text.pressure import describe
 from ..text.tokens import Tokenizers
 from .policies import Policies, Ranking
@@ -200,8 +201,7 @@ class Pruner:
         """The time on the loop's clock at which all boards were last looked at."""
         self._seen = -1
         """The store's changes at that time."""
-        self._failing: dict[str, str] = {}
-        """How each piece of housekeeping that failed last time did so."""
+        self._attempts = Attempts(logger)
 
     def kick(self, board: str) -> None:
         """Starts a pass on the board in the background; where one is running, another follows it."""
@@ -451,31 +451,18 @@ class Pruner:
 
         return await self._store.prune(board, look, apply=False, reaching=lambda config: Reach.ALL)
 
-    async def _attempt(self, work: Callable[[], Awaitable[object]], otherwise: str) -> None:
-        """Does a piece of housekeeping; where it begins to fail in a way, the log says so in the words `otherwise`."""
-        try:
-            await work()
-        except Exception as error:  # a store of the operator's may raise anything, and the rest goes on
-            cause = f"{type(error).__name__}: {error}"
-            if self._failing.get(otherwise) != cause:
-                self._failing[otherwise] = cause
-                told = isinstance(error, BlackboardError)
-                level = logging.WARNING if told else logging.ERROR
-                logger.log(level, "%s: %s", otherwise, error, exc_info=not told)
-        else:
-            self._failing.pop(otherwise, None)
-
     async def run(self) -> None:
         """Runs housekeeping until cancelled: archives expired items, and starts due passes that other
         processes left.
         """
+        attempt = self._attempts.attempt
         while True:
-            await self._attempt(self._sweep, "housekeeping did not run")
-            await self._attempt(self.writer.meet_due, "summaries that are due wait")
-            await self._attempt(self._store.sweep_once, "old idempotency keys wait")
-            await self._attempt(self._store.spread_retractions, "retraction notices wait")
-            await self._attempt(self._store.expire_subscriptions, "unused subscriptions wait")
-            await self._attempt(self._store.sweep_groups, "unused groups wait")
+            await attempt(self._sweep, "housekeeping did not run")
+            await attempt(self.writer.meet_due, "summaries that are due wait")
+            await attempt(self._store.sweep_once, "old idempotency keys wait")
+            await attempt(self._store.spread_retractions, "retraction notices wait")
+            await attempt(self._store.expire_subscriptions, "unused subscriptions wait")
+            await attempt(self._store.sweep_groups, "unused groups wait")
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._nap()):

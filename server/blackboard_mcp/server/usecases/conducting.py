@@ -25,6 +25,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL, STRATEGY_SECONDS, Situation
 from cachetools import FIFOCache
 
+from ..background import Attempts
 from ..strategies.built_in import UNSEEING
 from ..strategies.decisions import NotUnderstood, parse_decision
 from ..strategies.model import ANSWER_TOKENS, messages
@@ -207,16 +208,16 @@ class Conductor:
         for board in await self._store.sweep_runs():
             self.kick(board)
 
+    async def _sweep(self) -> float | None:
+        await self.sweep()
+        return await self._store.next_run_due()
+
     async def run(self) -> None:
         """Sweeps whenever something is due, until cancelled."""
+        attempts = Attempts(logger)
         while True:
-            due: float | None = None
             self._soon.clear()
-            try:
-                await self.sweep()
-                due = await self._store.next_run_due()
-            except BlackboardError as error:
-                logger.warning("lapsed turns wait: %s", error)
+            due = await attempts.attempt(self._sweep, "lapsed turns wait")
             nap = SWEEP_SECONDS if due is None else min(SWEEP_SECONDS, max(_LEAST, due))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(nap):
