@@ -142,6 +142,17 @@ def test_what_stands_in_the_place_of_the_data_is_found(tmp_path: Path) -> None:
         assert found["data-misplaced"]["facts"]["path"] == str(wrong)
 
 
+def test_an_empty_file_on_which_a_server_starts_is_no_file_of_another_program(tmp_path: Path) -> None:
+    (tmp_path / "board.sqlite3").touch(0o600)
+    tmp_path.chmod(0o700)
+    assert {name: one["severity"] for name, one in diagnose(tmp_path).items()} == {
+        "database-empty": "warning"
+    }
+    posted = CliRunner().invoke(cli, ["post", "there", "--agent", "ann", "--data", str(tmp_path)])
+    assert posted.exit_code == 0, posted.output
+    assert "database-empty" not in diagnose(tmp_path)
+
+
 def test_what_moves_a_terminal_is_printed_as_escapes(tmp_path: Path) -> None:
     folder = tmp_path / "a\x1b[31m\u202eb"
     told = CliRunner().invoke(cli, ["doctor", "--data", str(folder)]).output

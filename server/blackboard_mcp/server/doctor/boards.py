@@ -29,6 +29,7 @@ _NAMED = 10
 _RESTORE = (
     "Stop the servers and restore a backup: `blackboard-mcp restore --force FILE`; keep the damaged file."
 )
+_LOST = "If there were boards in it, stop the servers and restore a backup: `blackboard-mcp restore --force FILE`."
 
 
 async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterator[Finding]:
@@ -46,6 +47,8 @@ async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterato
             )
             for finding in _told(found, newest, clock.now()):
                 yield finding
+            if found.empty:
+                return
             if found.schema == newest and not found.tokens:
                 for finding in exposure.without_tokens(settings):
                     yield finding
@@ -65,7 +68,9 @@ async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterato
 
 
 def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Finding]:
-    if found.newer:
+    if found.empty:
+        yield warning("database-empty", "The boards' file is empty: the next start makes it anew.", _LOST)
+    elif found.newer:
         yield problem(
             "schema-newer",
             found.refused,

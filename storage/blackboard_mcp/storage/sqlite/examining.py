@@ -33,6 +33,8 @@ class Examined:
     refused: str = ""
     """The reason why this program cannot use the file; empty if it can."""
     newer: bool = False
+    empty: bool = False
+    """The file has nothing in it, as one of 0 bytes; a server that starts makes boards in it."""
     boards: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     dangling: list[str] = field(default_factory=list)
@@ -123,7 +125,7 @@ def examine(raw: driver.Raw, *, application_id: int, newest: int, now: datetime,
             _note(found.damage, f"{type(error).__name__}: {error}")
         except (OverflowError, ValueError, TypeError, AttributeError, LookupError) as error:
             _note(found.damage, f"a value that none can be: {error}")
-        if found.newer:
+        if found.newer or found.empty:
             break
     return found
 
@@ -138,13 +140,14 @@ def _schema(raw: driver.Raw, found: Examined, application_id: int, newest: int) 
     """Checks whose file it is, and its schema.
 
     Raises:
-        StoreDamaged: it is empty, or belongs to another program.
+        StoreDamaged: it belongs to another program.
     """
     found.schema = driver.pragma(raw, "user_version")
-    if driver.pragma(raw, "application_id") != application_id:
-        if found.schema or raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    owner = driver.pragma(raw, "application_id")
+    if owner != application_id:
+        if owner or found.schema or raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             raise StoreDamaged("it is a database of another program")
-        raise StoreDamaged("it is empty")
+        found.empty = True
     if found.schema > newest:
         found.newer = True
         found.refused = migrate.too_new(found.schema, newest).message
