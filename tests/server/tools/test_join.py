@@ -199,6 +199,10 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     message = (await bob.fail("debate", op="acknowledge", id="F-1"))["message"]
     assert f"Nobody is asked for it any more: {ends} ends the debate" in message
     assert "wakes you" not in message
+    assert message.endswith(
+        " ends the debate, a critic's decision once another owner confirms it; "
+        'debate(op="withdraw", id="C-2") takes your critique back.'
+    )
     call = 'post(type="REPLY", edges={"replies_to": ["C-2"]}, text="…")'
     back = [line for line in (await alice.say("read")).splitlines() if line.startswith("waits for ")]
     assert back == [

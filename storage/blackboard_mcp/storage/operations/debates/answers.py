@@ -146,8 +146,11 @@ def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]
         decide = (
             f'debate(op="decide", id="{root.id}", outcome="stands|falls|amended", reason="…") ends the debate'
         )
-        withdraw = f', and so does debate(op="withdraw", id="{mine[0].id}")' if mine else ""
-        return f"{said} Nobody is asked for it any more: {decide}{withdraw}."
+        critic = (
+            f', a critic\'s decision once another owner confirms it; debate(op="withdraw", id="{mine[0].id}") takes '
+            "your critique back"
+        )
+        return f"{said} Nobody is asked for it any more: {decide}{critic if mine else ''}."
     if mine:
         return (
             f"{said} You are asked to judge when the answer comes: wait() wakes you. Until then you can add "
