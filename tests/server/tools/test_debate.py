@@ -96,6 +96,17 @@ async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any)
     assert (status["answers"], status["unanswered"]) == ({"C-2": "R-3"}, [])
 
 
+async def test_the_state_of_a_debate_says_what_is_owed_there_however_much_is_owed_elsewhere(
+    board: Any,
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    for number in range(51):
+        fact = await alice.post(f"Pump {number} holds {number} bar.")
+        critique = await bob.post(f"It burst at {number}.", "CRITIQUE", edges={"critiques": [fact["id"]]})
+    status = await alice.say("debate", op="status", id=fact["id"])
+    assert f"\nyou owe: {critique['id']} by bob criticises {fact['id']}: " in status
+
+
 async def test_a_wait_on_a_board_that_takes_no_posts_says_so_and_names_nobody_who_could_not_act(
     board: Any,
 ) -> None:

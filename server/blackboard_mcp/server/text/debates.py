@@ -358,9 +358,11 @@ def standing_lines(
     debate = view.debate
     due = {(one.id, one.duty) for one in view.attention.owed}
     mine = [o for o in debate.outstanding if o.agent == agent]
-    owed = [o for o in mine if o.item in view.items and (view.items[o.item].id, o.duty) in due]
     objecting = any(a in view.items and view.items[a].status is Status.DEBATED for _, a in debate.answers)
-    later = [o for o in mine if objecting and o.duty is Duty.ACKNOWLEDGE and o not in owed]
+    # The attention names no more than some duties; where it names none, the agent can do nothing here.
+    put_off = objecting and (view.root.id, Duty.ACKNOWLEDGE) not in due
+    later = [o for o in mine if put_off and o.duty is Duty.ACKNOWLEDGE]
+    owed = [o for o in mine if due and o.item in view.items and o not in later]
     lines = debate_lines(debate, view.items, tokenizer, _there(view, deciders), later, view.tally.quorum)
     if read:
         lines.append(read)
