@@ -212,5 +212,7 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     message = (await alice.fail("debate", op="acknowledge", id="F-1"))["message"]
     assert f"You answer with {call}" in message
     assert "away" not in message, "alice is here"
+    await carol.do("board", lifecycle="settled")
+    assert "to answer C-2" not in await alice.say("read"), "the answer would be refused"
     await carol.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
     assert "F-1 by alice falls" in await carol.say("read")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import Debate, Decision, Duty, ObligationState
 from blackboard_mcp.protocols.items import FALLEN, EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -47,9 +46,8 @@ class Duties:
             if number in standing.items and not self._is_watch(number, duty)
         ]
         told = {line.item.number for line in lines}
-        acts = not standing.snapshot.reads and standing.snapshot.board.lifecycle is Lifecycle.OPEN
         for item in standing.items.values():
-            asks = acts and (
+            asks = standing.acts and (
                 item.type is ItemType.QUESTION and item.author != standing.agent and not standing.done(item)
             )
             if asks and item.number not in told and standing.agent in standing.asked(item):
@@ -236,7 +234,7 @@ def _awaited(standing: Standing, debate: Debate) -> str:
         return f"waits for {'; '.join(told)}{f' ({closes})' if closes else ''}"
     root = standing.items[debate.root]
     if root.author == standing.agent and not closes:
-        left = [standing.items[n].id for n in debate.unanswered if n in standing.items]
+        left = [standing.items[n].id for n in debate.unanswered if n in standing.items and standing.acts]
         call = f'post(type="REPLY", edges={{"replies_to": ["{left[0]}"]}}, text="…")' if left else ""
         answer = f"to answer {left[0]}: {call}; " if left else ""
         return (

@@ -10,6 +10,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.items import ABOUT_PROBLEM, FINISHED, EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.names import mentions
@@ -41,6 +42,8 @@ class Standing:
     def __init__(self, snapshot: Snapshot, agent: str) -> None:
         self.snapshot = snapshot
         self.agent = agent
+        self.acts = not snapshot.reads and snapshot.board.lifecycle is Lifecycle.OPEN
+        """Whether the reader may post now."""
         self.items = {item.number: item for item in sorted(snapshot.items, key=attrgetter("number"))}
         stamps = [item.updated_at for item in snapshot.items]
         self.now: datetime = snapshot.at or max(stamps, default=snapshot.board.created_at)
