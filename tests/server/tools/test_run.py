@@ -292,20 +292,24 @@ async def test_a_decision_in_a_sealed_run_is_not_called_a_contribution(board: An
 
 async def test_who_left_has_no_turns_and_is_told_how_to_come_back(board: Any) -> None:
     ann, ben, cara = await board.join("ann", "ben", "cara")
-    await ben.do("join", role="measures")
-    await start(ann, agents=["ann", "ben", "cara"], strategy="choreography", max_rounds=3)
+    for agent in (ann, ben):
+        await agent.do("join", role="measures")
+    await start(ann, agents=["ann", "ben", "cara"], strategy="choreography", max_rounds=4)
     await ben.do("join", leave="my shift is over")
     for agent in (ann, cara):
         await agent.do("turn", text=f"{agent.name} saw nothing.", seconds=0)
     assert (await ann.do("turn", seconds=0))["round"] == 2
     assert (await ann.do("turn"))["waits_for"] == ["ann", "cara"]
     assert (await ben.say("turn", seconds=0)).splitlines()[0] == (
-        'run-1 round 2 of 3: ann, cara\'s turn, 5m left; you are no agent of it: join(role="…") takes part'
+        'run-1 round 2 of 4: ann, cara\'s turn, 5m left; you are no agent of it: join(role="…") takes part'
     )
     assert 'join(role="…") takes part' in (await ben.fail("turn", text="I am back.", seconds=0))["message"]
-    await ben.do("join", role="measures")
-    for agent in (ann, cara):
-        await agent.do("turn", text=f"{agent.name} saw less.", seconds=0)
+    await ann.do("join", leave="my shift is over, too")
+    assert 'you are no agent of it: join(role="…") takes part' in await ann.say("turn", seconds=0)
+    await cara.do("turn", text="cara saw less.", seconds=0)
+    for agent in (ann, ben):
+        await agent.do("join", role="measures")
+    await cara.do("turn", text="cara saw least.", seconds=0)
     assert (await ben.do("turn", seconds=50))["yours"]
 
 

@@ -393,7 +393,11 @@ class Runs:
             done=done,
             misses=misses,
             takes_part=not eligible
-            or agent in (*eligible, run.coordinator, run.decider or run.started_by, run.started_by),
+            or agent in eligible
+            or (
+                agent not in run.agents  # of those it names only who left is not eligible
+                and agent in (run.coordinator, run.decider or run.started_by, run.started_by)
+            ),
             eligible=eligible,
             rules=told.rules,
             claims=told.claims,
