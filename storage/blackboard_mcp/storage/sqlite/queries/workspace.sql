@@ -64,8 +64,7 @@ FROM artifact_revision WHERE board = ?1 AND revision > ?2 ORDER BY revision LIMI
 
 -- name: artifacts_since
 -- The paths of a board that were written after a revision, each with its last one, the newest first.
-SELECT path, max(revision) FROM artifact_revision WHERE board = ?1 AND revision > ?2 GROUP BY path
-ORDER BY max(revision) DESC;
+SELECT path, revision FROM artifact WHERE board = ?1 AND revision > ?2 ORDER BY revision DESC;
 
 -- name: artifact_ids
 -- Paths whose names are near to a wrong one: the first ones in its folder.
