@@ -567,9 +567,8 @@ def _owed(no: int, agent: str, owes: bool, asked: bool) -> Steps[Rows]:
     """Returns what an agent owes, as in `Standing`, on a board where it may owe something or be asked."""
     rows: Rows = (yield sql("obligations_of_agent"), (no, agent)) if owes else []
     if asked:
-        rows = sorted([*rows, *(yield sql("requests_owed"), (no, agent))], key=lambda row: (row[3], row[0]))[
-            :50
-        ]
+        rows = [*rows, *(yield sql("requests_owed"), (no, agent))]
+        rows = sorted(rows, key=lambda row: (any(row[4:5]), row[3], row[0]))[:50]
     return rows
 
 

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import Draft, Status, Zone, content_hash
 
-from ..harness import CONFIG, HandClock, Table
+from ..harness import CONFIG, HandClock, Table, draft
 
 
 def calls(*made: Callable[[], Awaitable[object]]) -> tuple[Callable[[], Awaitable[object]], ...]:
@@ -134,6 +134,13 @@ class RequestTests:
         await asking.answer("bob", number, "second", seen=1, lease=again)
         assert not await store.release_request(board, "bob", number, again)
         assert not await store.release_request(board, "bob", 99, 1)
+
+    async def test_a_request_waits_for_an_agent_however_many_items_it_watches(self, asking: Asking) -> None:
+        at = asking.at
+        for item in (await at.batch("alice", *(draft(f"finding {n}") for n in range(50)))).items:
+            await at.watch("bob", item)
+        number = await asking.ask(to="bob")
+        assert await at.attention("bob", look=await at.seq()) == (f"Q-{number}",)
 
     async def test_a_request_to_an_agent_waits_for_it_until_it_answers(self, asking: Asking) -> None:
         number = await asking.ask(to="bob")
