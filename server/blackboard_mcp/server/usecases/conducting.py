@@ -136,7 +136,8 @@ class Conductor:
                     await self._store.release(lease, self._holder)
             if not waits_for_choice(after):
                 return after
-            if known is not None:  # it may have changed since, and then nothing was chosen
+            # It may have changed since, and then nothing was chosen.
+            if known is not None or after.strategy != run.strategy:
                 known = None
                 continue
             if after.phase == "choose" == run.phase:

@@ -50,7 +50,6 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     declined = yield from give_up(ledger, cut(note, MAX_NOTE) or AWAY)
     yield from set_skills(ledger, ())
     released = yield from release_all(ledger, agent, cut(note, MAX_NOTE) or AWAY)
-    yield from let_turn_go(ledger)
     said = (participant.role, dumps([dict(filter_) for filter_ in participant.interests]))
     yield (
         sql("participant_put"),
@@ -67,6 +66,7 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     waived = _ids(item for item in items if item.public)
     data = {"note": cut(note, MAX_NOTE), "waived": waived[:_TOLD], "released": list(released[:_TOLD])}
     yield from ledger.emit(EventType.AGENT_LEFT, data={name: value for name, value in data.items() if value})
+    yield from let_turn_go(ledger)
     yield from ledger.close()
     joined = yield from standing(ledger.board, agent, write.now)
     return replace(joined, waived=tuple(dict.fromkeys([*_ids(items), *topics])), released=released)

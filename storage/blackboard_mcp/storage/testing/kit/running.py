@@ -266,6 +266,15 @@ class RunTests:
         assert (run.phase, run.strategy, run.malformed) == ("choose", "round-robin", 0)
         await choose(at, "carol")
 
+    async def test_a_coordinator_that_left_meanwhile_is_not_asked(self, at: Table) -> None:
+        await at.configure()
+        await at.store.join(at.board, "erin", role="leads")
+        run = await start(at, coordinator="erin", strategy="coordinator")
+        await at.store.leave(at.board, "erin", "done")
+        await at.store.ask_coordinator(at.board, run.number, run.stamp, "who is next?")
+        run = await look(at)
+        assert (run.phase, run.strategy, run.turns) == ("choose", "round-robin", ())
+
     async def test_who_left_has_no_turn_until_it_joins_again(self, at: Table) -> None:
         run = await start(at)
         for agent in AGENTS[:2]:
