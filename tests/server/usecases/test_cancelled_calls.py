@@ -13,12 +13,15 @@ import boards
 import pytest
 from blackboard_mcp.protocols.changes import Change, ChangeKind, Proposal
 from blackboard_mcp.protocols.errors import Conflict
+from blackboard_mcp.protocols.workspace import Revision
 from blackboard_mcp.server.access.judging import AccessJudge
 from blackboard_mcp.server.access.registry import AccessPolicies, NamedPolicy
+from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.usecases.agenda import Tasks
 from blackboard_mcp.server.usecases.groups import Consumers, Turn
 from blackboard_mcp.server.usecases.requests import Messaging
 from blackboard_mcp.server.usecases.runs import Runs
+from blackboard_mcp.storage.workspace import search
 from patience import PATIENCE
 
 Take = Callable[[Any, str | None], tuple[Any, Awaitable[Any]]]
@@ -140,3 +143,30 @@ async def test_a_look_at_a_run_that_fails_after_who_waits_was_cancelled_is_no_fa
         await asyncio.sleep(0)
         gc.collect()
     assert faults == []
+
+
+async def test_a_cancelled_search_of_files_puts_nothing_old_into_what_the_next_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    put = search._Board.put
+
+    def told(known: search._Board, revision: Revision, body: bytes) -> None:
+        begun.set()
+        put(known, revision, body)
+        if revision.number == 1:
+            ended.set()
+
+    monkeypatch.setattr(search._Board, "put", told)
+    async with Board.open(data=tmp_path, agent="ann") as board:
+        old = "".join(f"# Part {n}\n\nold marmalade word{n} other{n}\n\n" for n in range(3_500))
+        await board.artifact_write("a.md", old)
+        calling = asyncio.ensure_future(board.artifact_search("marmalade"))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        await cancel(calling)
+        await board.artifact_write("a.md", "# New\n\nfresh sardines\n")
+        await board.artifact_search("sardines")
+        assert await asyncio.to_thread(ended.wait, PATIENCE)
+        (hit,) = (await board.artifact_search("sardines")).hits
+        assert (hit.revision, hit.text) == (2, "fresh sardines")
+        assert (await board.artifact_search("marmalade")).hits == []

@@ -253,6 +253,12 @@ class ArtifactIndex:
         self._boards.move_to_end(board)
         while len(self._boards) > _BOARDS:
             self._boards.popitem(last=False)
+        # A search that is cut must not leave a thread that takes in a file beside the next search.
+        await asyncio.shield(asyncio.ensure_future(self._catch_up(board, known)))
+        return known
+
+    async def _catch_up(self, board: str, known: _Board) -> None:
+        """Takes in what was written since the last search."""
         async with known.lock:
             if not known.last:
                 await self._fill(board, known)
@@ -260,7 +266,6 @@ class ArtifactIndex:
                 for content in log:
                     await asyncio.to_thread(known.put, content.revision, content.body)
                 known.last = log[-1].revision.number
-        return known
 
     async def _fill(self, board: str, known: _Board) -> None:
         """Takes in all files as they are, not as they came to be."""
