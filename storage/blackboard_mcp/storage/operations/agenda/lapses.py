@@ -56,7 +56,7 @@ def end_on(ledger: Ledger) -> Steps[int]:
             yield from resume(ledger, row, why)
         elif until[row.number] > ledger.now:
             yield sql("task_renew"), (ledger.no, row.number, until[row.number])
-            yield sql("reservations_renew"), (ledger.no, row.lease, until[row.number])
+            yield sql("reservations_renew"), (ledger.no, row.lease, until[row.number], row.length)
             continue
         else:
             yield from lapse(ledger, row)
@@ -66,7 +66,7 @@ def end_on(ledger: Ledger) -> Steps[int]:
     ):
         end = max(until_then, (seen or 0) + length)
         if end > ledger.now:
-            yield sql("reservations_renew"), (ledger.no, lease, end)
+            yield sql("reservations_renew"), (ledger.no, lease, end, length)
             continue
         yield from drop_reservations(ledger, lease)
         data = {"lease": lease, "holder": agent}
@@ -96,7 +96,7 @@ def resume(ledger: Ledger, row: TaskRow, why: str) -> Steps[None]:
     waited = row.waits_on
     row.waits_on, row.waits_for, row.until = "", "[]", ledger.now + row.length
     yield from rows.move(ledger, row, TaskState.RUNNING)
-    yield sql("reservations_renew"), (ledger.no, row.lease, row.until)
+    yield sql("reservations_renew"), (ledger.no, row.lease, row.until, row.length)
     data = {"task": row.id, "lease": row.lease, "seconds": row.length / MICROS, "waited": waited, "why": why}
     yield from ledger.emit(EventType.CLAIM_RESUMED, agent=SYSTEM, data=data, concerns=[row.holder])
 

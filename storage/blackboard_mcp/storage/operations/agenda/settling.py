@@ -348,7 +348,7 @@ def _extend(ledger: Ledger, row: TaskRow, act: Settle) -> Steps[Settled]:
         data["seconds"] = act.seconds
         event = EventType.CLAIM_EXTENDED
     yield from rows.put(row)
-    yield sql("reservations_renew"), (ledger.no, row.lease, row.until)
+    yield sql("reservations_renew"), (ledger.no, row.lease, row.until, row.length)
     yield from reservations.reserve(
         ledger, act.paths, lease=row.lease, task=row.number, length=row.length, until=row.until
     )
@@ -438,11 +438,10 @@ def _settle_reservation(ledger: Ledger, act: Settle) -> Steps[Settled]:
     data: dict[str, Any] = {"lease": act.lease}
     if act.op == "extend":
         check_seconds(act.seconds)
-        end = ledger.now + reservations.seconds(act.seconds)
-        yield sql("reservations_renew"), (ledger.no, act.lease, end)
-        yield from reservations.reserve(
-            ledger, act.paths, lease=act.lease, task=0, length=reservations.seconds(act.seconds), until=end
-        )
+        length = reservations.seconds(act.seconds)
+        end = ledger.now + length
+        yield sql("reservations_renew"), (ledger.no, act.lease, end, length)
+        yield from reservations.reserve(ledger, act.paths, lease=act.lease, task=0, length=length, until=end)
         yield from ledger.emit(EventType.CLAIM_EXTENDED, data={**data, "seconds": act.seconds})
         yield from ledger.close()
         return Settled(None, None, act.lease, instant(end), ledger.board.seq)

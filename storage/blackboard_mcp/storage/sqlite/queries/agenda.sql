@@ -350,8 +350,8 @@ WHERE r.board = ?1 AND r.agent <> ?2 AND ends > ?3 ORDER BY r.lease, r.pattern;
 DELETE FROM reservation WHERE board = ?1 AND lease = ?2;
 
 -- name: reservations_renew
--- What a lease reserved stays so until ?3.
-UPDATE reservation SET until = ?3 WHERE board = ?1 AND lease = ?2;
+-- What a lease reserved stays so until ?3, and for ?4 after its holder's last call.
+UPDATE reservation SET until = ?3, length = ?4 WHERE board = ?1 AND lease = ?2;
 
 -- name: reservations_lapsing
 -- Leases of reservations alone that ended by ?2, with when their holder was last there.

@@ -775,6 +775,21 @@ class ReservationTests:
         assert event.event == "claim.lapsed"
         assert event.concerns == ("bob",)
 
+    async def test_what_is_extended_lasts_as_long_as_it_says_from_then_on(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await at.configure()
+        short = await take(at, "bob", paths=["file:a"], seconds=3_600)
+        long = await take(at, "dave", paths=["file:b"], seconds=60)
+        await settle(at, "bob", "extend", lease=short.lease, seconds=60)
+        await settle(at, "dave", "extend", lease=long.lease, seconds=3_600)
+        clock.advance(61)
+        await take(at, "carol", paths=["file:a"])
+        await take(at, "dave", paths=["file:c"])
+        clock.advance(3_599)
+        with pytest.raises(Conflict, match="dave has reserved file:b"):
+            await take(at, "carol", paths=["file:b"])
+
     async def test_a_task_reserves_its_paths_until_it_is_over(self, at: Table) -> None:
         one, two = await plan(at, "one", "two", paths=("key:a",))
         await take(at, "bob")
