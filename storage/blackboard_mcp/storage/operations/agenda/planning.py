@@ -137,6 +137,8 @@ def plan(
         number = parse_task(ids[place])
         if task.number:
             yield from _change(ledger, changed[number], task, task.after, ids, why)
+            if task.state is TaskState.COMPLETED:  # that counted it off those that come after it
+                changed = yield from rows.find_tasks(ledger.no, changed)
         else:
             yield from _add(ledger, number, task, task.after or (), ids)
         planned.append(number)

@@ -508,6 +508,16 @@ class SettlingTests:
         )
         assert (await take(at, "bob")).task.number == one  # type: ignore[union-attr]
 
+    async def test_a_waived_task_frees_what_the_same_call_changes(self, at: Table) -> None:
+        one, two = await plan(at, "one", "two", retries=0)
+        await at.store.plan(at.board, "alice", [NewTask(number=two, after=(one,))])
+        await take(at, "bob", one)
+        await settle(at, "bob", "fail", one, "no network")
+        both = [NewTask(number=one, state=TaskState.COMPLETED), NewTask(number=two, priority=5)]
+        made = await at.store.plan(at.board, "alice", both, why="do without")
+        assert [each.ready for each in made.tasks] == [False, True]
+        assert (await take(at, "carol")).task == await task(at, two)
+
     async def test_I31_a_waived_task_frees_what_comes_after(self, at: Table) -> None:
         one, two = await plan(at, "one", "two", retries=0)
         await at.store.plan(at.board, "alice", [NewTask(number=two, after=(one,))])
