@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ from blackboard_mcp.storage.testing.harness import draft
 from click.testing import CliRunner
 from patience import PATIENCE, until
 from ports import free_port
+from small_disk import small_disk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc of Linux")
 
@@ -302,6 +304,29 @@ def test_data_that_may_not_be_written_is_found(data: Path) -> None:
     assert "data-not-writable" in diagnose(data, "--quick")
     (data / "board.sqlite3").chmod(0o600)
     assert diagnose(data, "--quick") == {}
+
+
+def test_data_on_a_read_only_file_system_is_found_and_named_by_commands(data: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "16M") as disk:
+        there = Path(shutil.copytree(data, disk / "data"))
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        found = diagnose(there, "--quick")["data-not-writable"]
+        assert "read-only file system" in found["message"]
+        assert "chown" not in found["cure"]
+        with pytest.raises(StoreError, match="read-only file system"):
+            CliRunner().invoke(cli, ["show", "--data", str(there)], catch_exceptions=False)
+    assert diagnose(data, "--quick") == {}
+
+
+def test_whole_boards_are_not_to_be_replaced_where_the_copy_of_them_has_no_room(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "disk", "300k") as disk:
+        monkeypatch.setattr(tempfile, "tempdir", str(disk))
+        found = diagnose(data)
+    assert "no room" in found["database-unreadable"]["message"]
+    assert "restore" not in found["database-unreadable"]["cure"]
+    assert "TMPDIR" in found["database-unreadable"]["cure"]
 
 
 def test_data_that_may_not_be_looked_into_is_found_and_named_by_other_commands(data: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError, StoreError
+from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError, StoreDamaged, StoreError
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.storage.archive import EmbedderChoice, archive_index
 from blackboard_mcp.storage.history.transfer import verify_board
@@ -30,6 +30,10 @@ _RESTORE = (
     "Stop the servers and restore a backup: `blackboard-mcp restore --force FILE`; keep the damaged file."
 )
 _LOST = "If there were boards in it, stop the servers and restore a backup: `blackboard-mcp restore --force FILE`."
+_AGAIN = (
+    "The boards may be whole: keep them, remove that cause and run the doctor again. It copies the boards into the "
+    "folder that TMPDIR names; with --quick it makes no copy."
+)
 
 
 async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterator[Finding]:
@@ -62,9 +66,10 @@ async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterato
                 async for finding in _deep(settings, copy, found.outbox):
                     yield finding
     except BlackboardError as error:
-        yield problem("database-unreadable", error.message, _RESTORE)
+        cure = _RESTORE if isinstance(error, StoreDamaged) else _AGAIN
+        yield problem("database-unreadable", error.message, cure)
     except OSError as error:
-        yield problem("database-unreadable", f"{database}: {error.strerror or error}.", _RESTORE)
+        yield problem("database-unreadable", f"{database}: {error.strerror or error}.", _AGAIN)
 
 
 def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Finding]:

@@ -88,10 +88,15 @@ def _private(folder: Path, database: Path) -> Iterator[Finding]:
             continue
         need = os.R_OK | os.W_OK | (os.X_OK if path is folder else 0)
         if not os.access(path, need):
+            read_only = place.is_read_only(path)
             yield problem(
                 "data-not-writable",
-                f"{path} may not be read and written by this user.",
-                "Run as the user that the data belongs to, or give it to this one with chown.",
+                f"{path} lies on a read-only file system."
+                if read_only
+                else f"{path} may not be read and written by this user.",
+                "Mount it for writing. After an error of the disk the system itself forbids it (`dmesg`)."
+                if read_only
+                else "Run as the user that the data belongs to, or give it to this one with chown.",
                 path=str(path),
             )
         mode = path.stat().st_mode & 0o777

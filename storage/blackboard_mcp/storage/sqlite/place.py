@@ -40,7 +40,12 @@ def prepare(path: Path) -> None:
             if path.is_dir():
                 raise StoreError(f"{path} is a folder; name the database file inside it.") from None
             if not os.access(path, os.R_OK | os.W_OK):
-                raise StoreError(f"{path} may not be read and written; check its owner and mode.") from None
+                wrong = (
+                    "lies on a read-only file system, which has to be mounted for writing"
+                    if is_read_only(path)
+                    else "may not be read and written; check its owner and mode"
+                )
+                raise StoreError(f"{path} {wrong}.") from None
             if 0 < path.stat().st_size < 512:
                 raise StoreDamaged(f"{path} is not a database; choose another path.") from None
         if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -91,6 +96,11 @@ def lack_of_space(folder: Path) -> int:
 def is_at_a_limit(path: Path, log: Path | None) -> bool:
     """Tells whether a quota or a limit on file sizes refuses writes; SQLite calls that a failed disk."""
     return lack(path, log) in _LIMITS
+
+
+def is_read_only(path: Path) -> bool:
+    """Tells whether nothing can be written on the file system of `path`, whoever tries."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def bears_wal(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
