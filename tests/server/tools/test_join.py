@@ -196,6 +196,8 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     ends = 'debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…")'
     view = (await carol.say("read")).splitlines()
     assert f"waits for nobody by name: {ends} ends it" in view
+    view = (await bob.say("read")).splitlines()
+    assert f"waits for nobody by name: {ends} ends it, once another owner confirms it" in view
     message = (await bob.fail("debate", op="acknowledge", id="F-1"))["message"]
     assert f"Nobody is asked for it any more: {ends} ends the debate" in message
     assert "wakes you" not in message
@@ -214,5 +216,7 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     assert "away" not in message, "alice is here"
     await carol.do("board", lifecycle="settled")
     assert "to answer C-2" not in await alice.say("read"), "the answer would be refused"
+    decided = await bob.say("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
+    assert "waits for another owner to confirm it" in decided, "bob is the critic"
     await carol.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
     assert "F-1 by alice falls" in await carol.say("read")

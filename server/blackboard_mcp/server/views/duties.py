@@ -241,8 +241,9 @@ def _awaited(standing: Standing, debate: Debate) -> str:
             f"waits for others to decide it; {answer}to give it up: "
             f'debate(op="concede", id="{root.id}", reason="…")'
         )
+    mine = any(standing.items[n].author == standing.agent for n in debate.critiques if n in standing.items)
     return (
         closes
-        or f'waits for nobody by name: debate(op="decide", id="{root.id}", '
-        'outcome="stands|falls|amended", reason="…") ends it'
+        or f'waits for nobody by name: debate(op="decide", id="{root.id}", outcome="stands|falls|amended", '
+        f'reason="…") ends it{", once another owner confirms it" if mine else ""}'
     )
