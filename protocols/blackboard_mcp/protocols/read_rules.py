@@ -82,11 +82,14 @@ class Reclassified:
         kept: pairs of an item's id and the name of the rule that keeps it.
         bound: triples of an id, the name of the rule, and what the item is part of that everybody sees: these stay.
         done: whether `kept` is so now; else it would be.
+        teams: pairs of an id and the name of the rule, for what a team sees that is not among the rule's readers: these
+            stay with their teams.
     """
 
     kept: tuple[tuple[str, str], ...]
     bound: tuple[tuple[str, str, str], ...]
     done: bool
+    teams: tuple[tuple[str, str], ...] = ()
 
 
 def reads(readers: Iterable[str], principals: Collection[str]) -> bool:

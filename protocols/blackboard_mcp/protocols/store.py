@@ -224,8 +224,8 @@ class BoardStore(
         With `apply`, what those in force keep is for their readers alone from then on.
 
         All of it at once or nothing, versions and events included, each with an event that its readers see. Items stay
-        as they are that are part of what the whole board sees: of debates, requests, runs, rules, summaries. With such
-        items `apply` needs `leave`.
+        as they are that are part of what the whole board sees: of debates, requests, runs, rules, summaries; and what a
+        team sees that is not among the rule's readers. With such items `apply` needs `leave`.
 
         Raises:
             UnknownReference: the board does not exist.

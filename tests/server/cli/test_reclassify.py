@@ -92,3 +92,18 @@ def test_what_was_kept_is_gone_for_others_and_the_history_still_adds_up(folder: 
     public = str(folder / "public.jsonl")
     assert CliRunner().invoke(cli, ["export", public, "--public", *at]).exit_code == 0
     assert "earns" not in Path(public).read_text("utf-8")
+
+
+def test_what_stays_with_a_team_is_named(folder: Path) -> None:
+    async def note() -> str:
+        async with Board.open(data=folder / "data", agent="ben") as board:
+            return (await board.post("ours", key="pay:ours", visibility="team")).id
+
+    id_ = asyncio.run(note())
+    serve_once(folder)
+    at = ("--data", str(folder / "data"), "--config", str(folder / "rules.toml"))
+    assert f"1 items stay with their teams: {id_}" in said("reclassify", "--apply", *at)
+    told = said("reclassify", "--apply", "--leave", *at)
+    assert f"{id_} stays with its team, though payroll fits" in told
+    assert "main: kept 1 items, 1 stay for everybody, 1 with their teams" in told
+    assert "ours" in asyncio.run(_seen(folder / "data", "ben"))

@@ -87,7 +87,9 @@ async def _forget(settings: Settings, dry_run: bool) -> None:
 
 @click.command()
 @click.option("--apply", is_flag=True, help="Do it; without this only say what would be kept.")
-@click.option("--leave", is_flag=True, help="Leave for everybody what is part of what the whole board sees.")
+@click.option(
+    "--leave", is_flag=True, help="Leave as it is what is part of what the whole board sees, or a team's."
+)
 @data_options
 def reclassify(config: Path | None, data: Path | None, board: str | None, apply: bool, leave: bool) -> None:
     """Bring what stands on a board under the present read rules, or say what that would be.
@@ -115,16 +117,18 @@ async def _reclassify(settings: Settings, apply: bool, leave: bool) -> None:
         found = await opened.store.reclassify(settings.board, rules=rules, apply=apply, leave=leave)
         lines = [f"{id_} {'is' if found.done else 'would be'} kept by {rule}" for id_, rule in found.kept]
         lines += [f"{id_} stays for everybody ({why}), though {rule} fits" for id_, rule, why in found.bound]
+        lines += [f"{id_} stays with its team, though {rule} fits" for id_, rule in found.teams]
         for line in lines[:_LISTED]:
             click.echo(line)
         if len(lines) > _LISTED:
             click.echo(f"… {len(lines) - _LISTED:,} more")
+        teams = f", {len(found.teams):,} with their teams" if found.teams else ""
         verb = "kept" if found.done else "would keep"
         click.echo(
-            f"{settings.board}: {verb} {len(found.kept):,} items, {len(found.bound):,} stay for everybody"
+            f"{settings.board}: {verb} {len(found.kept):,} items, {len(found.bound):,} stay for everybody{teams}"
         )
         if not found.done and found.kept:
-            click.echo(f"to do it: --apply{' --leave' if found.bound else ''}")
+            click.echo(f"to do it: --apply{' --leave' if found.bound or found.teams else ''}")
 
 
 @click.command("rebuild-index")

@@ -1,7 +1,8 @@
 """Brings standing items under the present read rules, by an operator's command.
 
 A rule marks what is written from then on. Here what stood before gets the marks that it would have now: items, their
-events and counts in one transaction. What everybody's debates, requests, runs, rules and summaries rest on stays.
+events and counts in one transaction. What everybody's debates, requests, runs, rules and summaries rest on stays. What
+a team sees stays with it, since a rule could show it to others than its author chose.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id
-from blackboard_mcp.protocols.read_rules import ReadRule, Reclassified, rules_of
+from blackboard_mcp.protocols.read_rules import ReadRule, Reclassified, reads, rules_of
 
 from ...operation import Write
 from ..items import endorsements
@@ -42,6 +43,7 @@ class _Met(NamedTuple):
     type: str
     rule: str
     mark: str
+    of_team: bool
 
 
 def reclassify(
@@ -60,38 +62,52 @@ def reclassify(
     """
     ledger: Ledger = yield from open_ledger(write, board, SYSTEM)
     met = yield from _met(ledger, rules_of(ledger.board.read_rules) if apply or rules is None else rules)
+    teams = tuple((one.id, one.rule) for one in met if one.of_team)
+    met = [one for one in met if not one.of_team]
     bound = yield from _bound(ledger, met)
     told = tuple((one.id, one.rule, bound[one.number]) for one in met if one.number in bound)
     free = [one for one in met if one.number not in bound]
     kept = tuple((one.id, one.rule) for one in free)
     if not apply:
-        return Reclassified(kept, told, done=False)
-    if told and not leave:
-        named = ", ".join(f"{id_} ({why})" for id_, _, why in told[:_NAMED])
-        raise Refused(
-            f"{len(told)} items stay for everybody, because they are part of what the whole board sees: {named}"
-            f"{', …' if len(told) > _NAMED else ''}. Nothing was changed."
-        )
+        return Reclassified(kept, told, done=False, teams=teams)
+    if (told or teams) and not leave:
+        stay = []
+        if told:
+            named = ", ".join(f"{id_} ({why})" for id_, _, why in told[:_NAMED])
+            stay += [
+                f"{len(told)} items stay for everybody, because they are part of what the whole board sees: {named}"
+                f"{', …' if len(told) > _NAMED else ''}"
+            ]
+        if teams:
+            named = ", ".join(id_ for id_, _ in teams[:_NAMED])
+            stay += [
+                f"{len(teams)} items stay with their teams: {named}{', …' if len(teams) > _NAMED else ''}"
+            ]
+        raise Refused(f"{'; '.join(stay)}. Nothing was changed.")
     if free:
         yield from _mark(ledger, free)
-    return Reclassified(kept, told, done=True)
+    return Reclassified(kept, told, done=True, teams=teams)
 
 
 def _met(ledger: Ledger, rules: Sequence[ReadRule]) -> Steps[list[_Met]]:
-    """Returns the items that everybody sees and a rule keeps, each with the first such rule."""
+    """Returns the items that everybody sees and a rule keeps, each with the first such rule; and so those of teams that
+    are not among its readers.
+    """
     found: list[_Met] = []
     known: dict[str, frozenset[str]] = {}
     after = 0
     while rules:
-        rows = yield sql("seen_by_all"), (ledger.no, after, _PAGE)
-        for number, type_, key, tags, author in rows:
+        rows = yield sql("shared_items"), (ledger.no, after, _PAGE)
+        for number, type_, key, tags, author, owner in rows:
             if author not in known:
                 known[author] = yield from principals(ledger.no, author)
             of = known[author]
             for rule in rules:
                 if rule.keeps(ledger.board.id, ItemType(type_), key, json.loads(tags), of):
                     name = item_id(type_, number)
-                    found.append(_Met(number, name, key, type_, rule.name, rule.of(author, of)))
+                    if not (owner and reads(rule.readers, {owner})):
+                        mark = rule.of(author, of)
+                        found.append(_Met(number, name, key, type_, rule.name, mark, bool(owner)))
                     break
         if len(rows) < _PAGE:
             break

@@ -42,10 +42,10 @@ SELECT s.role FROM board b JOIN shown_role s ON s.board = b.no AND s.agent = ?2 
 INSERT INTO shown_role(board, agent, role) SELECT no, ?2, ?3 FROM board WHERE id = ?1
 ON CONFLICT DO UPDATE SET role = excluded.role RETURNING 1;
 
--- name: seen_by_all
--- Items of a board after a number that everybody sees, without what was forgotten: what read rules ask about.
-SELECT number, type, key, tags, author FROM item
-WHERE board = ?1 AND PUBLIC(owner) AND deleted < 2 AND number > ?2 ORDER BY number LIMIT ?3;
+-- name: shared_items
+-- Items of a board after a number that everybody or a team sees, without what was forgotten: what read rules ask about.
+SELECT number, type, key, tags, author, owner FROM item
+WHERE board = ?1 AND (PUBLIC(owner) OR owner GLOB 'team:*') AND deleted < 2 AND number > ?2 ORDER BY number LIMIT ?3;
 
 -- name: bound_among
 -- Items of a list (JSON) that are part of what the whole board sees, with what that is.

@@ -385,6 +385,30 @@ class KeepingTests:
             (other.number, "a debate"),
         }
 
+    async def test_what_a_team_sees_stays_with_it_and_is_named(self, at: Table) -> None:
+        await at.store.set_owner("bob", "acme")
+        notes: list[Item] = []
+        for agent, key, visibility in (
+            ("bob", "pay:ours", Visibility.TEAM),
+            ("carol", "pay:theirs", Visibility.TEAM),
+            ("alice", "pay:free", Visibility.BOARD),
+            ("carol", "pay:own", Visibility.PRIVATE),
+        ):
+            said = replace(draft("note", key=key), visibility=visibility)
+            notes += (await at.batch(agent, said)).items
+        ours, theirs, free, own = notes
+        await _ruled(at)
+        found = await at.store.reclassify(at.board)
+        assert (found.kept, found.bound) == (((free.id, "pay"),), ())
+        assert found.teams == ((theirs.id, "pay"),), "acme reads what the rule keeps, and an author its own"
+        with pytest.raises(Refused, match=f"1 items stay with their teams: {theirs.id}. Nothing was changed"):
+            await at.store.reclassify(at.board, apply=True)
+        assert await at.sees("eve", free)
+        done = await at.store.reclassify(at.board, apply=True, leave=True)
+        assert (done.kept, done.teams, done.done) == (found.kept, found.teams, True)
+        assert [await at.sees("eve", item) for item in (ours, theirs, free, own)] == [False] * 4
+        assert [await at.sees("carol", item) for item in (theirs, own)] == [True, True]
+
     async def test_what_the_whole_board_rests_on_stays_for_everybody(self, at: Table) -> None:
         root = await at.post("carol", "root", key="pay:a")
         await at.post("alice", "no", "CRITIQUE", critiques=root, tags=["hush"])
