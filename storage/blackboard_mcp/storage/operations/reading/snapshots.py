@@ -210,7 +210,7 @@ def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[Ne
     """Returns recent events that the agent was not shown, with the authors of items that left."""
     if not look:
         return News()
-    no, first = board.no, int(look) if look.viewed is None else min(look, look.viewed)
+    no, first = board.no, int(look) if look.viewed is None else min(int(look), look.viewed)
     if board.seq - first <= _FEW_NEWS:
         rows = yield sql("news"), (no, first, agent, MOST_NEWS + 1)
         listed = [event_of(raw) for raw in reversed(rows)]

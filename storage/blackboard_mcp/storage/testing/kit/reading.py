@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import Look
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Ref, Status, Zone
 
@@ -225,6 +226,14 @@ class ReadingTests:
         assert (await at.store.snapshot(at.board, "alice")).news.events == (), (
             "it is not known where she looked"
         )
+
+    async def test_a_snapshot_takes_the_place_up_to_which_the_agent_had_views(self, at: Table) -> None:
+        await at.post("bob", "before")
+        seq = await at.seq()
+        fresh = await at.post("bob", "after")
+        for viewed in (seq - 1, seq, seq + 1):
+            news = (await at.store.snapshot(at.board, "alice", look=Look(seq).viewing(viewed))).news
+            assert [event.item for event in news.events if event.event == "item.posted"] == [fresh.id]
 
     async def test_a_snapshot_has_the_last_of_much_that_happened(self, at: Table) -> None:
         await at.post("alice", "first")
