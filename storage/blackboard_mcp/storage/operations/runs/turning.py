@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.findings import had_by_one
-from blackboard_mcp.protocols.items import Item, ItemType, item_id
+from blackboard_mcp.protocols.items import Draft, Item, ItemType, Visibility, item_id
 from blackboard_mcp.protocols.runs import (
     MAX_ALONE,
     MAX_MALFORMED,
@@ -32,7 +32,9 @@ from blackboard_mcp.protocols.strategies import COORDINATOR
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
+from ..access import read_rules
 from ..agenda.rows import MICROS
+from ..leaving import pressure
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any
 from ..ledger.principals import owner_of
@@ -43,6 +45,7 @@ from . import rows
 from .rows import RunRow, TurnRow
 from .starting import apply, begin, block, eligible, end, give_round, post, raw_of, settle, spent_on, stop
 
+_IMPORTANCE: Final = 3
 _INSTRUCTION: Final = 300
 _BATCH: Final = 50
 _MAX_COST: Final = 1e12
@@ -108,6 +111,7 @@ def contribute(
     turn.state, turn.at = "ended", ledger.now
     items: list[int] = []
     if row.sealed:
+        yield from _check_post(ledger, row)
         yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
         turn.text = dumps({"text": text.text, "tokens": text.tokens, "by": text.counted_by})
     else:
@@ -134,9 +138,20 @@ def contribute(
     return Contributed(made, posted, alone, notice=told)
 
 
+def _check_post(ledger: Ledger, row: RunRow) -> Steps[None]:
+    """Checks that the agent may post a contribution now, which is kept unseen until its round is over.
+
+    Raises:
+        Refused: a read rule would keep it, or the board is under pressure.
+    """
+    draft = Draft(None, ItemType.LOG, tags=(row.id,), visibility=Visibility.BOARD)
+    yield from read_rules.kept(ledger, draft, None)
+    yield from pressure.admit(ledger, ItemType.LOG, _IMPORTANCE, ())
+
+
 def _post(ledger: Ledger, row: RunRow, text: CountedText) -> Steps[int]:
     metadata = {"run": row.id, "round": row.round}
-    return (yield from post(ledger, ItemType.LOG, text, metadata, importance=3, tags=(row.id,)))
+    return (yield from post(ledger, ItemType.LOG, text, metadata, importance=_IMPORTANCE, tags=(row.id,)))
 
 
 def _items(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
@@ -233,7 +248,9 @@ def open_round(
 ) -> Steps[tuple[list[int], tuple[tuple[str, str], ...]]]:
     """Posts all contributions of a sealed round, each by its agent, and lists lines that only one had."""
     actor = ledger.agent, ledger.owner, ledger.trusted, ledger.changes
+    stands = ledger.board.read_rules, ledger.board.pressure
     ledger.changes = None  # the agents' own turns were judged as they contributed
+    ledger.board.read_rules, ledger.board.pressure = "", 0  # and so were the texts, by what was in force then
     texts: list[tuple[str, str]] = []
     opened = []
     for turn in turns:
@@ -248,6 +265,7 @@ def open_round(
         yield from rows.put_turn(turn)
         texts.append((turn.agent, kept["text"]))
     ledger.agent, ledger.owner, ledger.trusted, ledger.changes = actor
+    ledger.board.read_rules, ledger.board.pressure = stands
     alone = had_by_one(texts, MAX_ALONE)
     ids = [item_id(ItemType.LOG, number) for number in opened]
     data = {"run": row.id, "round": row.round, "items": ids, "alone": len(alone)}

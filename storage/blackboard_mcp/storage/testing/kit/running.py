@@ -11,8 +11,9 @@ from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnderPressure, UnknownReference
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, parse_ref
+from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.runs import (
     MAX_MALFORMED,
     RUN_MOVES,
@@ -29,6 +30,7 @@ from blackboard_mcp.protocols.runs import (
 from ..harness import HandClock, Table
 from .counting import LETTERS
 from .planning import said, under_a_grant
+from .pressing import pressed
 
 AGENTS = ("bob", "carol", "dave")
 
@@ -575,6 +577,44 @@ class SealedTests:
         clock.advance(400)
         assert await at.store.sweep_runs() == ["main"]
         assert (await look(at)).phase == "choose"
+        assert await at.query(text="Nine")
+
+    async def test_who_may_not_contribute_is_told_so_and_keeps_nobody_else_from_it(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await start(at, sealed=True)
+        await choose(at, "bob", "carol", "dave")
+        await contribute(at, "bob", "Nine.")
+        rule = ReadRule("unvetted", ("alice",), authors=("bob", "dave"))
+        await at.store.set_read_rules((rule,))
+        before = await at.seq()
+        with pytest.raises(Refused, match="The read rule 'unvetted' keeps this"):
+            await contribute(at, "dave", "Ten.")
+        assert await at.seq() == before
+        assert (await contribute(at, "carol", "Eleven.")).items == ()
+        clock.advance(400)
+        assert await at.store.sweep_runs() == ["main"]
+        run = await look(at)
+        assert [(turn.agent, turn.state, bool(turn.item)) for turn in run.turns] == [
+            *(("bob", "ended", True), ("carol", "ended", True), ("dave", "lapsed", False))
+        ]
+        assert (await at.item((await at.query(text="Nine"))[0], "eve")).author == "bob", (
+            "it was written before"
+        )
+
+    async def test_what_was_contributed_before_pressure_opens_under_it(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await start(at, sealed=True)
+        await choose(at, "bob", "carol")
+        await contribute(at, "bob", "Nine.")
+        await at.store.change_board(at.board, "alice", BoardChange(settings={"ceiling": 3}))
+        await pressed(at)
+        with pytest.raises(UnderPressure):
+            await contribute(at, "carol", "Ten.")
+        clock.advance(400)
+        assert await at.store.sweep_runs() == ["main"]
+        assert [turn.state for turn in (await look(at)).turns] == ["ended", "lapsed"]
         assert await at.query(text="Nine")
 
 
