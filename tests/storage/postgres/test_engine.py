@@ -833,7 +833,7 @@ async def test_the_kit_sees_writers_that_take_no_lock(
     address: str, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
     """Without the mistake the checks pass: `test_kit.py` runs them. Writers that do not meet by chance try again."""
-    unlocked = "SELECT schema, pg_current_xact_id()::text, pulse, place FROM installation"
+    unlocked = "SELECT schema, pg_current_xact_id()::text, pulse, place, tableoid::bigint FROM installation"
     one, two = await open_postgres_store(address), await open_postgres_store(address)
     try:
         boards = [f"board{n}" for n in range(30)]

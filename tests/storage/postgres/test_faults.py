@@ -345,6 +345,18 @@ async def test_a_restored_dump_begins_a_new_epoch(tmp_path: Path) -> None:
         server._run("pg_restore", *access, "-d", "postgres", str(dump))
         async with opened(server.address) as store:
             assert (await Table(store).post("alice", "after the other", "FACT")).seq > place + 1_000
+        # And under two servers that run on what was dumped.
+        async with opened(server.address) as store, opened(server.address) as other:
+            await Table(store).post("alice", "in the new dump", "FACT")
+            dump.unlink()
+            server._run("pg_dump", *access, "-Fc", "--schema=blackboard", "-f", str(dump), "postgres")
+            place = (await Table(store).post("alice", "neither in the dump", "FACT")).seq
+            await Table(other).post("bob", "nor this", "FACT")
+            server.sql("DROP SCHEMA blackboard CASCADE")
+            server._run("pg_restore", *access, "-1", "-d", "postgres", str(dump))
+            first = await Table(store).post("alice", "after that", "FACT")
+            assert first.seq > place + 1_000
+            assert (await Table(other).post("bob", "and on", "FACT")).seq == first.seq + 1
     finally:
         await asyncio.to_thread(server.remove)
 

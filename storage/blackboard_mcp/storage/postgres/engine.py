@@ -48,7 +48,8 @@ _HURRIED: Final = 0.05
 _SURE: Final = 1.0
 """The seconds between looks for others' commits: while somebody waits and no notifications come, and otherwise."""
 _LOCK: Final = (
-    "UPDATE installation SET pulse = pulse + 1 RETURNING schema, pg_current_xact_id()::text, pulse, place"
+    "UPDATE installation SET pulse = pulse + 1 "
+    "RETURNING schema, pg_current_xact_id()::text, pulse, place, tableoid::bigint"
 )
 _LOCK_POOLED: Final = f"{_LOCK}, {HERE}"
 """The same behind a pooler, which connects a session to a promoted standby without a word."""
@@ -667,9 +668,11 @@ class PostgresEngine:
             StoreTooNew: a newer version of the product migrated the schema.
         """
         rows = await session.ask(_LOCK_POOLED if self._address.pooled else _LOCK, following)
-        schema, transaction, pulse, place, *here = rows[0]
+        schema, transaction, pulse, place, tables, *here = rows[0]
         if here:
             session.place, session.started = here
+        else:  # a dump may have been restored over the data while the session was open
+            session.place = f"{session.place.rpartition('/')[0]}/{tables}"
         if schema > self._newest:
             self._outdated = migrating.too_new(schema, self._newest)
             raise self._outdated
