@@ -149,8 +149,10 @@ def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]
         critic = (
             f', a critic\'s decision once another owner confirms it; debate(op="withdraw", id="{mine[0].id}") takes '
             "your critique back"
+            if mine
+            else ""
         )
-        return f"{said} Nobody is asked for it any more: {decide}{critic if mine else ''}."
+        return f"{said} Nobody is asked for it any more: {decide}{critic}."
     if mine:
         return (
             f"{said} You are asked to judge when the answer comes: wait() wakes you. Until then you can add "
