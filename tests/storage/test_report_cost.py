@@ -1,4 +1,4 @@
-"""What a report costs in steps of SQLite: the same however often it, or a write to the files it rests on, was made."""
+"""A report takes as many steps of SQLite after many earlier reports, or writes to its files, as after few."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Attempts:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._failing: dict[str, str] = {}
-        """How each piece of work that failed last time did so."""
+        """The failures of the work that failed last time, by the words for it in the log."""
 
     async def attempt(self, work: Callable[[], Awaitable[T]], otherwise: str) -> T | None:
         """Does a piece of work and returns its result; where it begins to fail in a way, the log says so in the

@@ -359,7 +359,7 @@ def standing_lines(
     due = {(one.id, one.duty) for one in view.attention.owed}
     mine = [o for o in debate.outstanding if o.agent == agent]
     objecting = any(a in view.items and view.items[a].status is Status.DEBATED for _, a in debate.answers)
-    # The attention names no more than some duties; where it names none, the agent can do nothing here.
+    # The attention names 50 duties at most, and none to an agent that can do nothing here.
     put_off = objecting and (view.root.id, Duty.ACKNOWLEDGE) not in due
     later = [o for o in mine if put_off and o.duty is Duty.ACKNOWLEDGE]
     owed = [o for o in mine if due and o.item in view.items and o not in later]

@@ -43,7 +43,7 @@ class Standing:
         self.snapshot = snapshot
         self.agent = agent
         self.acts = not snapshot.reads and snapshot.board.lifecycle is Lifecycle.OPEN
-        """Whether the reader may post now."""
+        """True if the reader may post now."""
         self.items = {item.number: item for item in sorted(snapshot.items, key=attrgetter("number"))}
         stamps = [item.updated_at for item in snapshot.items]
         self.now: datetime = snapshot.at or max(stamps, default=snapshot.board.created_at)
