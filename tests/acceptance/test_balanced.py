@@ -28,7 +28,7 @@ from patience import PATIENCE
 from ports import free_port
 
 LEGACY, MODERN = "legacy", "2026-07-28"
-FILE = Path(__file__).parents[2] / "docs/examples/nginx.conf"
+FILE = Path(__file__).parents[2] / "docs/examples/compose/nginx.conf"
 AROUND = """
 daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1;
 events {{ }}
