@@ -396,3 +396,17 @@ async def test_news_of_what_left_offer_back_only_what_could_come_back(small: Any
     line = next(told for told in (await alice.say("read")).splitlines() if told.startswith("left for room"))
     assert line.startswith(f"left for room: of yours {' '.join(ids)} (")
     assert f'query_archive(text="{" ".join(rest[:3])}", restore=true)' in line
+
+
+async def test_news_offer_to_restore_a_large_item_while_the_board_has_room_for_it(small: Any) -> None:
+    alice, bob = await small.join("alice", "bob")
+    for name in ("alice", "bob"):
+        await small.opened.blackboard.introduce(name, "maria")
+    for n in range(2):
+        await bob.post(f"finding {n} {FILLER}", "LOG", importance=1)
+    await alice.post(FILLER * 9, "LOG", importance=1)
+    await small.settled()
+    back = 'query_archive(text="L-3", restore=true)'
+    assert back in await bob.say("read", ids=["L-3"])
+    assert f"of yours L-3 (importance 1, oldest first) → {back}" in await alice.say("read")
+    assert "restored 1" in await alice.say("query_archive", text="L-3", restore=True)

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.answers import LAST_ACTS, SNAPSHOT_ITEMS, Archived
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone, item_id
-from blackboard_mcp.protocols.pruning import is_too_large
+from blackboard_mcp.protocols.pruning import may_return
 
 from ...operation import Rows
 from ..agenda.workload import workload
@@ -249,7 +249,7 @@ def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[Ne
                 gone.add(id_)
             elif deleted or zone == Zone.WORKING or status in FINISHED:
                 moot.add(id_)
-            elif is_too_large(board.config, tokens, importance):
+            elif not may_return(board.config, board.working_tokens, tokens, importance):
                 large.add(id_)
     if passed:
         events = tuple([e for e in events if e.seq > look or authors.get(e.item or "") == agent])
