@@ -162,7 +162,14 @@ class SqlBoardStore(DebateMethods):
                 new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
                 counted |= await asyncio.to_thread(token_counts.counts, new, count)
         return await self._change_board(
-            board, agent, change, finishing.open_all_kept, count=count, counted=counted, once=once
+            board,
+            agent,
+            change,
+            finishing.open_all_kept,
+            turning.let_go,
+            count=count,
+            counted=counted,
+            once=once,
         )
 
     # Rules

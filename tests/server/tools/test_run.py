@@ -324,6 +324,32 @@ async def test_when_the_coordinator_leaves_the_run_goes_on_without_it(board: Any
     assert (await ben.do("turn", seconds=50))["yours"]
 
 
+async def test_a_coordinator_that_left_while_the_board_was_settled_is_not_waited_for(board: Any) -> None:
+    ann, ben, cara = await board.join("ann", "ben", "cara")
+    for agent in (ben, cara):
+        await agent.do("join", role="helps")
+    await start(ann, agents=["ann", "ben"], coordinator="cara", max_rounds=3)
+    assert (await cara.do("turn"))["kind"] == "decide"
+    await ann.do("board", lifecycle="settled")
+    await cara.do("join", leave="my shift is over")
+    await ann.do("board", lifecycle="open")
+    assert (await ann.do("turn", seconds=50))["yours"]
+    await ann.do("turn", text="The disk is full.", seconds=0)
+    assert (await ben.do("turn", seconds=50))["yours"]
+    await ann.do("board", lifecycle="settled")
+    await ben.do("join", leave="my shift is over, too")
+    await ann.do("board", lifecycle="open")
+    assert (await ann.do("turn", seconds=50))["yours"], "nor is anybody else who had a turn"
+
+
+async def test_a_coordinator_that_left_before_the_run_is_not_asked(board: Any) -> None:
+    ann, _, cara = await board.join("ann", "ben", "cara")
+    await cara.do("join", role="leads")
+    await cara.do("join", leave="my shift is over")
+    await start(ann, agents=["ann", "ben"], coordinator="cara", max_rounds=3)
+    assert (await ann.do("turn", seconds=50))["yours"]
+
+
 async def test_a_second_run_on_the_same_problem_has_no_answer_of_the_first(board: Any) -> None:
     ann, ben = await board.join("ann", "ben")
     for number in (1, 2):

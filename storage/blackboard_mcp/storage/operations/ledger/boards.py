@@ -83,6 +83,7 @@ def change(
     agent: str,
     wanted: BoardChange,
     closing: Callable[[Ledger], Steps[None]],
+    opening: Callable[[Ledger], Steps[None]],
     *,
     count: Count | None = None,
     counted: Mapping[str, int] | None = None,
@@ -90,7 +91,7 @@ def change(
 ) -> Steps[Board]:
     """Makes the changes in `wanted`, and returns the board; if nothing differs, nothing is written.
 
-    `closing` is done before the board is closed.
+    `closing` is done before the board is closed, and `opening` after it is opened.
 
     A change of the tokenizer needs `count`, the new tokenizer's function. `counted` maps hashes of texts to
     counts made with it before this transaction; only the other texts are counted here.
@@ -152,6 +153,8 @@ def change(
     if changed:
         yield from _store(row)
         yield from ledger.emit(EventType.BOARD_CHANGED, data=changed | differences(former, _told(row)))
+    if changed.get("lifecycle") == Lifecycle.OPEN:
+        yield from opening(ledger)
     if (yield from members.change(ledger, wanted.members, write.grant)) or changed:
         yield from ledger.close()
     return row.value()

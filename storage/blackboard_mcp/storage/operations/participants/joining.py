@@ -124,6 +124,12 @@ def find(board: BoardRow, agent: str, now: int) -> Steps[Participant | None]:
     return _participant(board, rows[0], now) if rows else None
 
 
+def has_left(board: BoardRow, agent: str, now: int) -> Steps[bool]:
+    """Tells whether the agent took part and left."""
+    participant = yield from find(board, agent, now)
+    return participant is not None and participant.left_at is not None
+
+
 def _listed(board: BoardRow, now: int) -> Steps[tuple[Participant, ...]]:
     rows = yield sql("participants"), (board.no,)
     found = [_participant(board, row, now) for row in rows]

@@ -66,7 +66,7 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     waived = _ids(item for item in items if item.public)
     data = {"note": cut(note, MAX_NOTE), "waived": waived[:_TOLD], "released": list(released[:_TOLD])}
     yield from ledger.emit(EventType.AGENT_LEFT, data={name: value for name, value in data.items() if value})
-    yield from let_turn_go(ledger)
+    yield from let_turn_go(ledger, agent)
     yield from ledger.close()
     joined = yield from standing(ledger.board, agent, write.now)
     return replace(joined, waived=tuple(dict.fromkeys([*_ids(items), *topics])), released=released)

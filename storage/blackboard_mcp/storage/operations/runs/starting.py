@@ -75,6 +75,9 @@ def start(write: Write, board: str, agent: str, new: NewRun, *, once: Once | Non
             run=f"run-{live[0][0]}",
         )
     ledger.note(ChangeKind.RUN)
+    strategy = new.strategy
+    if strategy == COORDINATOR and (yield from joining.has_left(ledger.board, new.coordinator, write.now)):
+        strategy = new.fallback
     problem = yield from post(ledger, ItemType.PROBLEM, new.problem, {}, importance=4)
     number = (yield sql("run_last"), (ledger.no,))[0][0] + 1
     row = RunRow(
@@ -83,7 +86,7 @@ def start(write: Write, board: str, agent: str, new: NewRun, *, once: Once | Non
         problem=problem,
         state=str(RunState.OPEN),
         phase="choose",
-        strategy=new.strategy,
+        strategy=strategy,
         fallback=new.fallback,
         agents=dumps(list(dict.fromkeys(new.agents))),
         round=0,
@@ -106,7 +109,7 @@ def start(write: Write, board: str, agent: str, new: NewRun, *, once: Once | Non
     data = {
         "run": row.id,
         "problem": item_id(ItemType.PROBLEM, problem),
-        "strategy": new.strategy,
+        "strategy": strategy,
         "agents": list(new.agents),
         "max_rounds": new.max_rounds,
     }

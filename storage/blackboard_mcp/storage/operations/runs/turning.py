@@ -39,6 +39,7 @@ from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any
 from ..ledger.principals import owner_of
 from ..ledger.rows import Steps, dumps, sql
+from ..participants import joining
 from ..reading.item_states import values
 from ..reading.rules import notice_on
 from . import rows
@@ -421,21 +422,28 @@ def _lapse(ledger: Ledger, row: RunRow, turn: TurnRow) -> Steps[None]:
             row.malformed, row.strategy = 0, row.fallback
 
 
-def let_go(ledger: Ledger) -> Steps[None]:
-    """Lets the turn of an agent that leaves lapse, and the fallback choose in a coordinator's place; on a board that
-    takes no posts runs stand still.
+def let_go(ledger: Ledger, agent: str = "") -> Steps[None]:
+    """Lets the turn of an agent that has left lapse, and the fallback choose in a coordinator's place; without `agent`
+    for all that have left. On a board that takes no posts runs stand still.
     """
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         return
     for number, _ in (yield sql("run_live"), (ledger.no,)):
         row = yield from rows.get(ledger.board, number)
         for turn in (yield from rows.turns(row)):
-            if turn.state == "given" and turn.agent == ledger.agent:
+            if turn.state == "given" and (yield from _is_gone(ledger, turn.agent, agent)):
                 yield from _lapse(ledger, row, turn)
                 yield from rows.put(ledger, row)
-        if row.coordinator == ledger.agent and row.strategy == COORDINATOR:
+        if row.strategy == COORDINATOR and (yield from _is_gone(ledger, row.coordinator, agent)):
             row.malformed, row.strategy = 0, row.fallback
             yield from rows.put(ledger, row)
+
+
+def _is_gone(ledger: Ledger, agent: str, leaving: str) -> Steps[bool]:
+    """Tells whether an agent is the one that leaves; where none does, whether it has left the board."""
+    return agent == leaving or (
+        not leaving and (yield from joining.has_left(ledger.board, agent, ledger.now))
+    )
 
 
 def sweep(write: Write) -> Steps[list[str]]:
