@@ -220,3 +220,19 @@ async def test_a_view_sends_nobody_to_judge_an_answer_that_nobody_owes_any_more(
     assert "waits for another owner to confirm it" in decided, "bob is the critic"
     await carol.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
     assert "F-1 by alice falls" in await carol.say("read")
+
+
+async def test_a_view_sends_nobody_to_judge_while_a_decision_on_an_answer_that_nobody_owes_waits(
+    board: Any,
+) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("The pump holds 9 bar.")
+    await alice.do("join", role="hydraulics")
+    await bob.post("It burst at 8.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await alice.do("join", leave="done for today")
+    await bob.do("debate", op="decide", id="F-1", outcome="falls", reason="It burst.")
+    confirm = 'debate(op="confirm", id="F-1", outcome="falls")'
+    assert (
+        f'waits for another owner to confirm it: bob decides that F-1 falls: "It burst." → {confirm}'
+        in (await carol.say("read")).splitlines()
+    )

@@ -226,7 +226,7 @@ def _awaited(standing: Standing, debate: Debate) -> str:
         told.append(f"{listed(judges)}: judge")
     if objected and not told and not debate.unanswered:
         told.append(f"the debate on {objected[0]}")
-    if told and later:
+    if told and later and (answers or not debate.unanswered):  # else no answer comes to be judged
         told.append(f"then {listed(later)}: judge")
     quorum = standing.snapshot.board.config.quorum
     closes = f"closes by {quorum} votes on one side" if quorum else ""
