@@ -577,3 +577,14 @@ async def test_text_of_a_task_cannot_pass_for_the_boards_words(board: Any, mode:
     assert "\nseq 999" not in text
     failure = await ann.fail("plan", items=[{"title": "two\nlines"}])
     assert failure["error"] == "invalid"
+
+
+async def test_a_new_task_after_an_id_that_it_is_given_itself_is_after_no_task(board: Any) -> None:
+    ann = await board.join("ann")
+    refused = await ann.fail("plan", items=[{"title": "look", "after": ["T-1"]}])
+    assert refused["error"] == "not_found"
+    assert refused["message"].startswith(
+        "Item 1 of items: there is no task T-1 on 'main'. Nothing was changed; plan()"
+    )
+    circle = await ann.fail("plan", items=[{"title": "look", "after": ["$1"]}])
+    assert "T-1 after T-1: these come after each other" in circle["message"]

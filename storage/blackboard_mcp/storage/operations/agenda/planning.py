@@ -131,7 +131,7 @@ def plan(
     for place, item in enumerate(items):
         if isinstance(item, NewStage):
             continue
-        task = _placed(item, ids, place)
+        task = _placed(item, ids, place, board)
         _check(task, place + 1)
         yield from sub_boards.check(ledger, task, f"Item {place + 1} of items")
         number = parse_task(ids[place])
@@ -232,11 +232,12 @@ def _check(task: NewTask, place: int) -> None:
         )
 
 
-def _placed(task: NewTask, ids: Sequence[str], place: int) -> NewTask:
+def _placed(task: NewTask, ids: Sequence[str], place: int, board: str) -> NewTask:
     """Returns a task with ids in the place of `$1` and the like, which name items of the same call.
 
     Raises:
         InvalidInput: such a place is not there, or is of another kind; or there are too many.
+        UnknownReference: the task would come after the id that it is given only now.
     """
     where = f"Item {place + 1} of items"
 
@@ -253,6 +254,8 @@ def _placed(task: NewTask, ids: Sequence[str], place: int) -> NewTask:
             raise InvalidInput(f"{where}: '${-given}' is {id_}, and {wants}. Nothing was changed.")
         return int(id_[2:])
 
+    if not task.number and int(ids[place][2:]) in (task.after or ()):
+        raise _no_task(int(ids[place][2:]), board, f"{where}: there")
     after = None if task.after is None else tuple(dict.fromkeys(number(n, "T-") for n in task.after))
     if len(after or ()) > MAX_AFTER:
         raise InvalidInput(f"{where}: after takes at most {MAX_AFTER} tasks. Nothing was changed.")
@@ -298,6 +301,14 @@ def _add(
     yield from ledger.emit(EventType.PLAN_ADDED, data=data, concerns=[row.worker] if row.worker else ())
 
 
+def _no_task(number: int, board: str, there: str = "There") -> UnknownReference:
+    return UnknownReference(
+        f"{there} is no task {task_id(number)} on '{board}'. Nothing was changed; plan() lists the tasks, and $1 names "
+        "the first of this call.",
+        missing=[task_id(number)],
+    )
+
+
 def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], ids: Collection[str]) -> Steps[None]:
     """Makes a task come after these and no others, and counts those that it waits for.
 
@@ -309,11 +320,7 @@ def _order(ledger: Ledger, row: TaskRow, after: Sequence[int], ids: Collection[s
     before = yield from rows.find_tasks(ledger.no, after) if after else _nothing()
     missing = [number for number in after if number not in before and task_id(number) not in ids]
     if missing:
-        raise UnknownReference(
-            f"There is no task {task_id(missing[0])} on '{ledger.board.id}'. Nothing was changed; plan() lists the "
-            "tasks, and $1 names the first of this call.",
-            missing=[task_id(number) for number in missing],
-        )
+        raise _no_task(missing[0], ledger.board.id)
     gone = [task_id(n) for n, task in before.items() if task.state == TaskState.CANCELLED]
     if gone:
         raise Refused(
