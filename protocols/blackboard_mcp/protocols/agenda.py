@@ -148,9 +148,9 @@ class Task:
     """A task as the board has it. `lease` is the last one given, 0 before the first; `until` ends a live one.
 
     `ready` says that whoever it is for could take it now. `blocked_by` says in a few words each what keeps a PENDING
-    task from being ready: `T-3 RUNNING by ann`, `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`. `why` is the
-    reason of its last move, if one was given. `result` is the id of the item that its `done` posted. `waits_on` says
-    what a WAITING task waits for.
+    task from being ready: `T-3 RUNNING by ann`, `stage G-2 AVAILABLE`, `trigger count(tag=log) >= 3`; of one that is
+    held, the stage that keeps it from being done. `why` is the reason of its last move, if one was given. `result` is
+    the id of the item that its `done` posted. `waits_on` says what a WAITING task waits for.
     """
 
     number: int

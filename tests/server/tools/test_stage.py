@@ -152,3 +152,21 @@ async def test_a_program_defines_and_moves_stages(tmp_path: Path) -> None:
             "exit: exists(stop)",
             "G-1 TERMINATED",
         ]
+
+
+async def test_a_task_of_a_suspended_stage_is_not_to_be_ended(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("stage", define=[{"title": "survey"}])
+    await ann.do("plan", items=[{"title": "look", "stage": "G-1"}, {"title": "tell"}])
+    first = (await ben.do("claim", id="T-1"))["lease"]
+    await ann.do("stage", id="G-1", op="suspend")
+    back = f'claim(id="T-1", lease={first}, op="release", text="…")'
+    view = (await ben.say("read")).splitlines()
+    place = view.index(f"your tasks (none can be done now, keep what you have: {back}):")
+    assert view[place + 1] == f"T-1 lease {first}, stage G-1 SUSPENDED: look"
+    assert "T-1 RUNNING by ben, 5m left, stage G-1 SUSPENDED · " in await ann.say("plan")
+    second = (await ben.do("claim", id="T-2"))["lease"]
+    done = f'claim(id="T-2", lease={second}, op="done", text="…")'
+    assert f"your tasks (end each: {done}):" in await ben.say("read")
+    await ann.do("stage", id="G-1", op="resume")
+    assert f'(end each: claim(id="T-1", lease={first}, op="done", text="…")):' in await ben.say("read")

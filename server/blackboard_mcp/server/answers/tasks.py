@@ -59,7 +59,8 @@ def task_line(task: Task, now: datetime, kept: Reservation | None = None) -> str
         more = f" +{len(task.blocked_by) - _BLOCKERS}" if len(task.blocked_by) > _BLOCKERS else ""
         said = f"waits for {blocked}{more}"
     elif task.state is TaskState.RUNNING:
-        said = f"RUNNING by {word(task.holder)}, {left(task.until, now)}"
+        blocked = "".join(f", {one}" for one in task.blocked_by)
+        said = f"RUNNING by {word(task.holder)}, {left(task.until, now)}{blocked}"
     elif task.state is TaskState.WAITING:
         said = f"WAITING by {word(task.holder)} for {clip(task.waits_on, _TITLE)}"
     elif task.state is TaskState.REVIEW:

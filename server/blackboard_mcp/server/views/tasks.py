@@ -39,9 +39,12 @@ def _task_sections(standing: Standing) -> list[list[str]]:
     budget = budget_line(work.budget)
     found = [["budget of the tasks:", budget]] if budget else []
     if work.held:
-        first = work.held[0]
-        call = f'claim(id="{first.id}", lease={first.lease}, op="done", text="…")'
-        found.append(_section(f"{_MINE} (end each: {call}):", work.held, map(_held, work.held)))
+        first = next((task for task in work.held if not task.blocked_by), work.held[0])
+        call = f'claim(id="{first.id}", lease={first.lease}, op='
+        to_do = f'end each: {call}"done", text="…")'
+        if first.blocked_by:
+            to_do = f'none can be done now, keep what you have: {call}"release", text="…")'
+        found.append(_section(f"{_MINE} ({to_do}):", work.held, map(_held, work.held)))
     if work.failed:
         again = f'plan(items=[{{"id": "{work.failed[0].id}", "state": "PENDING"}}], why="…")'
         heading = f'{_FAILED} (try again: {again}; do without: "state": "COMPLETED"):'
@@ -113,6 +116,8 @@ def _section(heading: str, tasks: Sequence[Task], lines: Iterable[str]) -> list[
 
 
 def _held(task: Task) -> str:
+    if task.blocked_by:
+        return f"{task.id} lease {task.lease}, {'; '.join(task.blocked_by)}"
     if task.state is TaskState.WAITING:
         return f"{task.id} lease {task.lease}, waiting"
     # The call that shows the view renews the lease.
