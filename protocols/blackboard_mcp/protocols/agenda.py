@@ -278,6 +278,8 @@ class Agenda:
     budget: AgendaBudget | None = None
     kept: Mapping[int, Reservation] = field(default_factory=dict)
     """A map from ready tasks to a reservation of another agent that keeps this one from taking them."""
+    lifecycle: Lifecycle = Lifecycle.OPEN
+    """The state of the board."""
 
 
 @dataclass(frozen=True, slots=True)

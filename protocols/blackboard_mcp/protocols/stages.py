@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from .answers import Once
+from .board import Lifecycle
 from .errors import InvalidInput
 from .values import dataclass
 
@@ -140,10 +141,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Stages of a board, each after its parent: those that are not over, and the newest `MAX_ENDED` that are."""
+    """Stages of a board, each after its parent: those that are not over, and the newest `MAX_ENDED` that are.
+
+    `lifecycle` is the state of the board.
+    """
 
     stages: tuple[Stage, ...]
     seq: int
+    lifecycle: Lifecycle = Lifecycle.OPEN
 
 
 StageOp = Literal["start", "suspend", "resume", "terminate"]

@@ -675,3 +675,19 @@ async def test_on_a_board_that_takes_no_posts_nobody_is_told_to_wait_for_a_turn(
     assert "your turn" in await ben.say("turn", seconds=0)
     await ann.do("board", lifecycle="closed")
     assert "stop here" in (await ben.fail("turn", seconds=0))["message"]
+
+
+async def test_on_a_board_that_takes_no_posts_no_run_is_to_be_started_or_answered(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    stopped = "the board is settled and takes no posts until a steward opens it again"
+    await ann.post("One finding.")
+    await ann.do("board", lifecycle="settled")
+    assert (await ben.say("turn", seconds=0)).splitlines()[0] == f"no run here: {stopped}"
+    await ann.do("board", lifecycle="open")
+    await start(ann, budget={"steps": 1})
+    await ann.do("turn", text="The disk is full.", seconds=0)
+    assert "may still answer" in await ann.say("turn", seconds=0)
+    await ann.do("board", lifecycle="settled")
+    for answer in (await ann.say("turn", seconds=0), await ann.say("finalize")):
+        assert answer.splitlines()[-2] == stopped
+        assert "finalize(" not in answer

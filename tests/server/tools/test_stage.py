@@ -170,3 +170,31 @@ async def test_a_task_of_a_suspended_stage_is_not_to_be_ended(board: Any) -> Non
     assert f"your tasks (end each: {done}):" in await ben.say("read")
     await ann.do("stage", id="G-1", op="resume")
     assert f'(end each: claim(id="T-1", lease={first}, op="done", text="…")):' in await ben.say("read")
+
+
+@pytest.mark.parametrize("lifecycle", ["settled", "closed"])
+async def test_no_call_that_is_refused_is_offered_on_a_board_that_takes_no_posts(
+    board: Any, lifecycle: str
+) -> None:
+    ann, ben = await board.join("ann", "ben")
+    until = "for good" if lifecycle == "closed" else "until a steward opens it again"
+    stopped = f"the board is {lifecycle} and takes no posts {until}"
+    await ann.do("plan", items=[{"title": "look"}, {"title": "tell"}])
+    await ann.do("stage", define=[{"title": "survey", "manual": True}])
+    await ben.do("claim", id="T-1")
+    await ann.do("board", lifecycle=lifecycle)
+    agenda = (await ben.say("plan")).splitlines()[:-1]
+    assert agenda[0] == stopped
+    assert agenda[1::2] == ["yours:", "ready:"]
+    stages = (await ann.say("stage")).splitlines()[:-1]
+    assert len(stages) == 2
+    assert stages[1] == stopped
+
+
+async def test_what_is_empty_on_a_board_that_takes_no_posts_is_not_to_be_filled(board: Any) -> None:
+    ann = await board.join("ann")
+    await ann.post("One finding.")
+    await ann.do("board", lifecycle="settled")
+    stopped = "the board is settled and takes no posts until a steward opens it again"
+    assert (await ann.say("plan")).splitlines()[0] == f"no open tasks: {stopped}"
+    assert (await ann.say("stage")).splitlines()[0] == f"no stages: {stopped}"

@@ -61,6 +61,7 @@ from ..text.lines import (
     agreement_line,
     became,
     claims,
+    closed_to_posts,
     ended,
     excerpt,
     filter_line,
@@ -569,9 +570,8 @@ class Rendering:
             shown.append(event.seq)
         if not lines:
             lines.append(f"no news but {_apart(apart)}" if apart else "no news")
-            if stands is not Lifecycle.OPEN:
-                until = "for good" if stands is Lifecycle.CLOSED else "until a steward opens it again"
-                lines[0] += f"; the board is {stands} and takes no posts {until}, so stopping is fine"
+            if stopped := closed_to_posts(stands):
+                lines[0] += f"; {stopped}, so stopping is fine"
             if others is not None:
                 seen = (
                     f"{self.last_seen(others, others)} ago"

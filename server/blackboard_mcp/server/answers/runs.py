@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.runs import MAX_MALFORMED, Run, RunState, RunTurn
 from blackboard_mcp.protocols.runs import Final as Finalized
 
 from ..strategies.decisions import FORM
-from ..text.lines import clip, flat, one_line, quoted, word
+from ..text.lines import clip, closed_to_posts, flat, one_line, quoted, word
 from ..usecases.runs import Standing
 from .participants import said_of
 from .tasks import left, rule_lines
@@ -29,7 +29,8 @@ def standing_lines(standing: Standing, now: datetime) -> list[str]:
     """Returns what an agent is told by `turn`."""
     run = standing.run
     if run is None:
-        return ['no run here: turn(start={"problem": "…", "agents": ["ann", "ben"]}) starts one']
+        start = 'turn(start={"problem": "…", "agents": ["ann", "ben"]}) starts one'
+        return [f"no run here: {closed_to_posts(standing.lifecycle) or start}"]
     lines = _done(standing)
     if standing.turn is not None:
         return [*lines, *_yours(standing, run, standing.turn, now)]
@@ -38,7 +39,7 @@ def standing_lines(standing: Standing, now: datetime) -> list[str]:
     if run.state is RunState.STOPPED:
         partial = _final(standing.final)
         call = 'finalize(text="…", cites=[…]) may still answer'
-        whose = f"{word(run.decider or run.started_by)}: {call}"
+        whose = closed_to_posts(run.lifecycle) or f"{word(run.decider or run.started_by)}: {call}"
         return [*lines, f"{run.id} stopped, no more turns: {clip(run.reason, _SAID)}", *partial, whose]
     return [*lines, _waiting(standing, run, now)]
 
@@ -178,7 +179,8 @@ def final_lines(final: Finalized) -> list[str]:
         return [f"{run.id} is finished", *_final(final)]
     lines = [f"{run.id} is {run.state}; its answer now would be {_SOURCES[final.source]}", *_final(final)]
     lines.append(
-        f'{word(run.decider or run.started_by)} answers: finalize(text="…", cites=["ids it rests on"])'
+        closed_to_posts(run.lifecycle)
+        or f'{word(run.decider or run.started_by)} answers: finalize(text="…", cites=["ids it rests on"])'
     )
     return lines
 

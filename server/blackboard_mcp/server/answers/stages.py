@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from blackboard_mcp.protocols.agenda import task_id
 from blackboard_mcp.protocols.stages import STAGE_OVER, Stage, Stages, StageState
 
-from ..text.lines import clip
+from ..text.lines import clip, closed_to_posts
 
 _LISTED = 40
 _TITLE = 100
@@ -17,6 +17,9 @@ _INDENT = "  "
 
 def stage_lines(found: Stages) -> list[str]:
     """Returns a line for each stage, indented under its parent, with the call that is due where one is."""
+    stopped = closed_to_posts(found.lifecycle)
+    if stopped and not found.stages:
+        return [f"no stages: {stopped}"]
     if not found.stages:
         fill = 'plan(items=[{"title": "…", "stage": "G-1"}]) fills it'
         return [f'no stages: stage(define={{"title": "…"}}) begins one, {fill}']
@@ -27,7 +30,7 @@ def stage_lines(found: Stages) -> list[str]:
         lines.append(f"{_INDENT * depth[stage.number]}{_line(stage)}")
     if len(lines) > _LISTED:
         lines[_LISTED:] = [f"{len(lines) - _LISTED} more; the structured answer has them"]
-    return lines + list(_due(found.stages))
+    return lines + ([stopped] if stopped else list(_due(found.stages)))
 
 
 def _line(stage: Stage) -> str:

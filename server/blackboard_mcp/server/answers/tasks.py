@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.agenda import (
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
-from ..text.lines import clip, flat, one_line, quoted, relative_age, word
+from ..text.lines import clip, closed_to_posts, flat, one_line, quoted, relative_age, word
 from ..usecases.agenda import Claimed
 from ..views.tasks import budget_line
 from .stages import stage_lines
@@ -76,21 +76,25 @@ def task_line(task: Task, now: datetime, kept: Reservation | None = None) -> str
 
 def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
     """Returns the agenda: own tasks, ready ones, those to confirm, then the rest, with the calls they need."""
+    stopped = closed_to_posts(agenda.lifecycle)
     if not agenda.tasks:
         over = f"{sum(agenda.over.values())} are over; " if agenda.over else ""
-        return [
-            f'no open tasks: {over}plan(items=[{{"title": "…"}}, {{"title": "…", "after": ["$1"]}}]) plans some'
-        ]
-    lines = _budget(agenda.budget)
+        plans = 'plan(items=[{"title": "…"}, {"title": "…", "after": ["$1"]}]) plans some'
+        return [f"no open tasks: {over}{stopped or plans}"]
+
+    def heading(name: str, calls: str) -> str:
+        return f"{name}:" if stopped else f"{name} ({calls}):"
+
+    lines = [*([stopped] if stopped else []), *_budget(agenda.budget)]
     mine = {task.number for task in agenda.mine}
     review = {task.number for task in agenda.review}
     ready = [task for task in agenda.tasks if task.ready]
     rest = [t for t in agenda.tasks if not t.ready and t.number not in mine and t.number not in review]
-    lines += _part('yours (end them: claim(id="…", op="done", text="…")):', agenda.mine[:_MINE], now)
-    lines += _part("ready (claim() takes the first that is for you):", ready, now, agenda.kept)
-    lines += _part(
-        'to confirm (claim(id="…", op="verify", ok=true or false, text="…")):', agenda.review[:_MINE], now
-    )
+    end = 'end them: claim(id="…", op="done", text="…")'
+    verify = 'claim(id="…", op="verify", ok=true or false, text="…")'
+    lines += _part(heading("yours", end), agenda.mine[:_MINE], now)
+    lines += _part(heading("ready", "claim() takes the first that is for you"), ready, now, agenda.kept)
+    lines += _part(heading("to confirm", verify), agenda.review[:_MINE], now)
     lines += _part("others:", rest, now)
     lines = lines[:_LISTED]
     shown = sum(line.startswith("T-") for line in lines)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Outcome
 from blackboard_mcp.protocols.items import (
     EdgeKind,
@@ -116,6 +117,14 @@ def quoted(text: str) -> list[str]:
     if len(lines) == 1 and not _like_ours(lines[0], inline=True):
         return lines
     return [QUOTE + line if line else QUOTE.rstrip() for line in lines]
+
+
+def closed_to_posts(lifecycle: Lifecycle) -> str:
+    """Returns that a board takes no posts, and for how long; an empty string for an open one."""
+    if lifecycle is Lifecycle.OPEN:
+        return ""
+    until = "for good" if lifecycle is Lifecycle.CLOSED else "until a steward opens it again"
+    return f"the board is {lifecycle} and takes no posts {until}"
 
 
 def flat(text: str) -> str:

@@ -477,7 +477,7 @@ def _one_stage(found: Stages, number: int) -> Stages:
     one = tuple(stage for stage in found.stages if stage.number == number)
     if not one:
         raise UnknownReference(f"There is no stage {stage_id(number)}; stage() lists the stages.")
-    return Stages(one, found.seq)
+    return Stages(one, found.seq, found.lifecycle)
 
 
 def _stage_at(name: str) -> int:

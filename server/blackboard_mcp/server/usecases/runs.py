@@ -80,7 +80,8 @@ class Standing:
     `turn` is the agent's own turn, `done` what its call did, `misses` how many calls in a row gave it no turn. `said`
     are contributions that it has not seen at an earlier turn, oldest first, and `texts` beginnings by item number.
     `alone` are lines of the last sealed round that only one agent had.
-    `roster` is there for who decides, `final` for who answers and where the run is over.
+    `roster` is there for who decides, `final` for who answers and where the run is over. `lifecycle` is the state of
+    a board without a run.
     """
 
     run: Run | None
@@ -100,6 +101,7 @@ class Standing:
     alone: tuple[tuple[str, str], ...] = ()
     roster: tuple[Participant, ...] = ()
     final: Finalized | None = None
+    lifecycle: Lifecycle = Lifecycle.OPEN
 
 
 class Runs:
@@ -359,6 +361,8 @@ class Runs:
             asked["final"] = store.preview_answer(board, agent, run.number)
         if run is not None and turn is not None and run.sealed:
             asked["alone"] = self._alone(board, agent, run)
+        if run is None:
+            asked["board"] = store.find_board(board)
         if turn is not None and turn.kind == "decide":
             asked["roster"] = self._participants.listed(board)
         # Asked at once, they are one turn of the store's thread.
@@ -374,7 +378,7 @@ class Runs:
             agent, board, told, events=given, items=[*shown, *posted], way=Way.TURN
         )
         if run is None:
-            return Standing(None, agent, seq, attention)
+            return Standing(None, agent, seq, attention, lifecycle=found["board"].lifecycle)
         key = (board, agent)
         eligible = run.rotation if run.state is RunState.OPEN else ()
         eligible = found.get("eligible", eligible)

@@ -552,6 +552,7 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         reservations=reserved,
         budget=(yield from _budget(row.no)),
         kept=reservations.kept(shown[:limit], reserved, agent),
+        lifecycle=row.lifecycle,
     )
 
 

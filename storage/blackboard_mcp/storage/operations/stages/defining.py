@@ -181,7 +181,7 @@ def stages(board: str, agent: str) -> Steps[Stages]:
     row = yield from get_board(board)
     wanted = [n for (n,) in (yield sql("stages_listed"), (row.no, MAX_ENDED))]
     found = yield from rows.find_stages(row.no, wanted)
-    return Stages((yield from rows.values(row.no, list(_in_order(found)))), row.seq)
+    return Stages((yield from rows.values(row.no, list(_in_order(found)))), row.seq, row.lifecycle)
 
 
 def _in_order(found: dict[int, StageRow]) -> Iterator[StageRow]:
