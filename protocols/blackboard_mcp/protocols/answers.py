@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from .board import Board
+from .board import Board, Lifecycle
 from .debates import Debate, Duty, Tally
 from .events import Event
 from .guard import Protection
@@ -270,6 +270,8 @@ class Found:
     """The protection of the protected ones among them, as from `guarded`; `None` from a store that leaves that out."""
     too_large: frozenset[int] = frozenset()
     """Numbers of the archived ones among them that are too large to be restored now."""
+    lifecycle: Lifecycle = Lifecycle.OPEN
+    """The state of the board, which takes nothing back from the archive unless it is open."""
 
 
 @dataclass(frozen=True, slots=True)

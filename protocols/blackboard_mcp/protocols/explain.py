@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from .board import BoardConfig
+from .board import BoardConfig, Lifecycle
 from .debates import Obligation
 from .events import Event
 from .guard import Protection
@@ -87,5 +87,7 @@ class Explained:
     outlook: PassOutlook | None = None
     readers: Mapping[int, Readership] = field(default_factory=dict)
     """Who was shown the items, by item number; for explanations of items by name."""
+    lifecycle: Lifecycle = Lifecycle.OPEN
+    """The state of the board, which takes nothing back from the archive unless it is open."""
     staying: Mapping[int, int] = field(default_factory=dict)
     """Items of the board that stay for a while although the guard does not protect them: their tokens by number."""

@@ -579,7 +579,13 @@ class BoardStore(
         once: Once | None = None,
         look: int = 0,
     ) -> Restored:
-        """Brings archived items back to working memory, except those that are too large to stay there."""
+        """Brings archived items back to working memory, except those that are too large to stay there.
+
+        Raises:
+            UnknownReference: the board or an item does not exist, or the agent may not see it.
+            Conflict: one was deleted or forgotten.
+            Refused: the board takes no posts.
+        """
         ...
 
     # News

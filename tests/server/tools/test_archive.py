@@ -462,3 +462,27 @@ async def test_tags_irregular_forms_and_months_find_what_a_question_asks(board: 
         assert (await first("coolant change in December"))[0] == december[0]
         while not await board.opened.archive.drain():
             pass
+
+
+@pytest.mark.parametrize("lifecycle", ["settled", "closed"])
+async def test_a_board_that_takes_no_posts_takes_nothing_back_from_the_archive(
+    board: Any, lifecycle: str
+) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.post("The pump holds 9 bar.", tags=["old"])
+    await ben.do("prune", tag="old")
+    await ann.do("board", lifecycle=lifecycle)
+    seq = await board.seq()
+    refused = await ann.fail("query_archive", text="F-1", restore=True)
+    assert (refused["error"], refused["lifecycle"]) == ("refused", lifecycle)
+    assert refused["message"].startswith(
+        f"Board 'main' is {lifecycle} and takes nothing back from the archive."
+    )
+    assert await board.seq() == seq
+    assert "restore=true" not in await ann.say("read")
+    for explain in (False, True):
+        read = await ann.say("read", ids=["F-1"], explain=explain)
+        assert f"stays there: the board is {lifecycle}" in read
+        assert "restore=true" not in read
+    assert (await ann.do("read", ids=["F-1"], explain=True))["explanations"][0]["restore"] is None
+    assert "F-1" in await ann.say("query_archive", text="F-1")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.asking import KEYS
-from blackboard_mcp.protocols.board import PassStep
+from blackboard_mcp.protocols.board import Lifecycle, PassStep
 from blackboard_mcp.protocols.debates import Duty, Obligation
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import (
@@ -112,8 +112,10 @@ def restore_call(item: Item) -> str:
     return f'query_archive(text="{item.id}", restore=true)'
 
 
-def way_back(item: Item, *, too_large: bool) -> str:
+def way_back(item: Item, *, too_large: bool, lifecycle: Lifecycle) -> str:
     """Returns how an archived item comes back to working memory, or that it cannot now."""
+    if lifecycle is not Lifecycle.OPEN:
+        return f"stays there: the board is {lifecycle}"
     return "too large to come back" if too_large else f"back with {restore_call(item)}"
 
 
@@ -296,7 +298,9 @@ def _archived(explanation: Explanation, explained: Explained, now: datetime) -> 
     said = ["in the archive"]
     if left is not None:
         said = [f"left {relative_age(left.at, now)} ago, {left_words(left)}; in the archive"]
-    return [f"{said[0]}; {way_back(item, too_large=_too_large(item, explained))}"]
+    return [
+        f"{said[0]}; {way_back(item, too_large=_too_large(item, explained), lifecycle=explained.lifecycle)}"
+    ]
 
 
 # Structured
@@ -354,7 +358,11 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire
             why=str(left.data.get("why", left.data.get("by", ""))),
         ),
         restore=restore_call(item)
-        if protection is None and turn is None and not item.deleted and not _too_large(item, explained)
+        if protection is None
+        and turn is None
+        and not item.deleted
+        and explained.lifecycle is Lifecycle.OPEN
+        and not _too_large(item, explained)
         else None,
         says=lines(explanation, explained, now),
         seen=wire_sightings(readers),

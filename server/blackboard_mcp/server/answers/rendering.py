@@ -342,7 +342,8 @@ class Rendering:
                 head += f"\narchived {relative_age(left_by.at, now)} ago: {self.why(left_by)}"
                 if left_by.event is not EventType.ITEM_DELETED:
                     large = item.number in reading.found.too_large
-                    head += f"\n{explanations.way_back(item, too_large=large)}"
+                    stands = reading.found.lifecycle
+                    head += f"\n{explanations.way_back(item, too_large=large, lifecycle=stands)}"
             body = _quoted(item.text)
             left -= self._tokenizer.count(head)
             needed = self._cost(item, body)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.values import dataclass
@@ -182,10 +183,12 @@ def _departures(standing: Standing, name: str, left: list[Event], most: int) -> 
 
 def _again(standing: Standing, ids: list[str]) -> str:
     """Returns the call that restores archived items, or the one that shows them where the board has no room."""
-    large = standing.snapshot.news.too_large
-    fits = [] if standing.snapshot.board.pressure else [id_ for id_ in ids if id_ not in large]
+    large, board = standing.snapshot.news.too_large, standing.snapshot.board
+    stopped = board.lifecycle is not Lifecycle.OPEN
+    fits = [] if board.pressure or stopped else [id_ for id_ in ids if id_ not in large]
     if fits:
         return f' → query_archive(text="{" ".join(fits[:3])}", restore=true)'
     listed_ = ", ".join(f'"{id_}"' for id_ in ids[:3])
     why = "too large to come back" if large.issuperset(ids) else "no room to come back now"
+    why = "the board takes nothing back" if stopped else why
     return f" → {why}: read(ids=[{listed_}])"

@@ -10,8 +10,9 @@ from blackboard_mcp.protocols.answers import (
     Once,
     Restored,
 )
-from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 from blackboard_mcp.protocols.pruning import (
@@ -266,8 +267,15 @@ def restore(
     Raises:
         UnknownReference: the board or an item does not exist, or the agent may not see it.
         Conflict: one was deleted or forgotten.
+        Refused: the board takes no posts.
     """
     ledger: Ledger = yield from open_ledger(write, board, agent)
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        raise Refused(
+            f"Board '{board}' is {ledger.board.lifecycle} and takes nothing back from the archive. Nothing was "
+            'changed; read(ids=["…"]) shows items where they are, and query_archive without restore finds them.',
+            lifecycle=str(ledger.board.lifecycle),
+        )
     rows = yield from load_visible(ledger.no, wanted, agent, board)
     for number in sorted(rows):
         row, now = rows[number], ledger.board

@@ -64,6 +64,7 @@ def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: in
         tokens=row.working_tokens - row.private_tokens + own[0][1],
         seq=row.seq,
         attention=waiting,
+        lifecycle=row.lifecycle,
         staying=(yield from _staying(row, stays, agent, now)),
     )
 

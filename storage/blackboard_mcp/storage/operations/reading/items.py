@@ -93,7 +93,7 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, lo
         and not may_return(row.config, row.working_tokens, item.tokens, item.importance)
     ]
     guarded = yield from shown(row.no, "", held)
-    return Found(tuple(items), tuple(missing), row.seq, waiting, guarded, frozenset(large))
+    return Found(tuple(items), tuple(missing), row.seq, waiting, guarded, frozenset(large), row.lifecycle)
 
 
 def at_version(no: int, item: ItemRow, version: int | None) -> Steps[ItemRow | None]:
