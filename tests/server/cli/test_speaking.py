@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -505,3 +506,29 @@ def test_a_shell_completes_commands_options_and_choices(tmp_path: Path) -> None:
         told = {"_BLACKBOARD_MCP_COMPLETE": f"{shell}_source"}
         done = subprocess.run([program], capture_output=True, text=True, env=environment() | told)
         assert "blackboard-mcp" in done.stdout, done
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of Unix")
+def test_one_ctrl_c_ends_the_question_whether_to_close_a_board(tmp_path: Path) -> None:
+    import pty
+
+    asyncio.run(furnish(tmp_path))
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, "board", "--lifecycle", "closed"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment() | {"BLACKBOARD_DATA": str(tmp_path), "BLACKBOARD_AGENT": "ann"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as asking:
+        os.close(theirs)
+        found = b""
+        while b"Close it? [y/N]" not in found:
+            found += os.read(ours, 4096)
+        try:
+            asking.send_signal(signal.SIGINT)
+            assert asking.wait(PATIENCE) == 1
+        finally:
+            asking.kill()
+            os.close(ours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,17 @@ async def board(board: BoardAccess, settings: tuple[str, ...], yes: bool, **give
             raise click.UsageError(
                 "closed is for good: the board never takes posts again. --yes closes it; settled can be undone"
             )
-        click.confirm(f"{board.name} never takes posts again, for good. Close it?", abort=True, err=True)
+        _confirm(f"{board.name} never takes posts again, for good. Close it?")
     return await board.change(settings=dict(map(_setting, settings)) or None, **given)
+
+
+def _confirm(question: str) -> None:
+    """Asks a question, and aborts unless the answer is yes; an event loop would only note the first Ctrl-C."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        click.confirm(question, abort=True, err=True)
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 def _setting(given: str) -> tuple[str, Any]:
