@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveQuery
-from blackboard_mcp.protocols.errors import ArchiveUnavailable, InvalidInput
+from blackboard_mcp.protocols.errors import ArchiveUnavailable, InvalidInput, StoreError
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server import compose
@@ -208,3 +208,21 @@ async def test_a_round_that_another_process_began_within_the_hour_is_not_begun_a
         assert await keeper.look() == ["main"]
         assert not await keeper.look()
         assert not (await Table(opened.store).item(1)).text
+
+
+async def test_a_round_that_fails_midway_is_due_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    settings = Settings(data=tmp_path, embedder="none")
+    async with compose.installation(settings, eager_index=False, background=False) as opened:
+        keeper = Keeper(opened.store, MONTH, "here")
+        with monkeypatch.context() as broken:
+
+            async def full(board: str, numbers: Any, retention: Retention) -> frozenset[str]:
+                raise StoreError("the disk is full")
+
+            broken.setattr(opened.store, "forget", full)
+            with pytest.raises(StoreError):
+                await keeper.look()
+        assert await keeper.look() == ["main"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from itertools import count
@@ -60,15 +61,20 @@ class Keeper:
 
     async def look(self) -> list[str]:
         """Runs a round on each board where one is due and no other process has begun it; returns the ids of
-        those boards.
+        those boards. A round that fails is due again at once.
         """
         done: list[str] = []
         for board in await self._store.boards():
-            # The lease is not released: it ends when the next round is due, even if this process is gone.
-            if self._retention.covers(board.id) and await self._store.lease(
-                f"forget:{board.id}", next(self._holders), ROUND_SECONDS
-            ):
-                logger.info("%d items on %s were forgotten", len(await self.round(board.id)), board.id)
+            lease, holder = f"forget:{board.id}", next(self._holders)
+            # It is not released after the round: it ends when the next one is due, even if this process is gone.
+            if self._retention.covers(board.id) and await self._store.lease(lease, holder, ROUND_SECONDS):
+                try:
+                    forgotten = await self.round(board.id)
+                except BaseException:
+                    with contextlib.suppress(BlackboardError):
+                        await self._store.release(lease, holder)
+                    raise
+                logger.info("%d items on %s were forgotten", len(forgotten), board.id)
                 done.append(board.id)
         return done
 
