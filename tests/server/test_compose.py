@@ -259,6 +259,26 @@ async def test_work_in_the_background_that_fails_begins_anew_and_the_server_clos
     assert caplog.text.count("below failed, and begins anew") == 1
 
 
+async def test_work_in_the_background_that_cancels_itself_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.02)
+    looks, again = 0, asyncio.Event()
+
+    async def cancelled_once(store: SqlBoardStore) -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise asyncio.CancelledError("a task that it awaited was cancelled")
+        again.set()
+        return False
+
+    monkeypatch.setattr(SqlBoardStore, "sub_boards_open", cancelled_once)
+    async with compose.installation(Settings(data=tmp_path), eager_index=False):
+        await asyncio.wait_for(again.wait(), PATIENCE)
+    assert caplog.text.count("below failed, and begins anew") == 1
+
+
 async def test_work_in_the_background_that_goes_on_failing_does_not_fill_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

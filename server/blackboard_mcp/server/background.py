@@ -42,7 +42,7 @@ class Attempts:
         self.went_well(otherwise)
         return result
 
-    def failed(self, otherwise: str, error: Exception) -> None:
+    def failed(self, otherwise: str, error: BaseException) -> None:
         """Logs a failure, unless the work failed in the same way last time."""
         cause = f"{type(error).__name__}: {error}"
         if self._failing.get(otherwise) != cause:
@@ -80,7 +80,9 @@ async def kept_up(work: Callable[[], Coroutine[Any, Any, None]], name: str) -> N
         try:
             await work()
             return
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and task.cancelling():
+                raise
             if time() >= begun + _WELL_SECONDS:
                 attempts.went_well(otherwise)
             attempts.failed(otherwise, error)
