@@ -221,6 +221,22 @@ async def test_a_server_whose_notification_was_not_answered_goes_on_to_notify_th
         await listener.close()
 
 
+async def test_a_connection_for_news_whose_database_is_gone_unseen_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_UNHEARD", 1.0)
+    async with behind(tmp_path) as (store, between), asyncio.timeout(PATIENCE):
+        at = Table(store)
+        await at.post("alice", "before", "LOG")
+        look = engine._LOOK[:20].encode()  # its words are sent once on each connection
+        between.silent_after = look
+        between.cut()
+        for _ in range(2):
+            while between.silent_after is not None:  # noqa: ASYNC110 - the proxy sets no event
+                await asyncio.sleep(0.01)
+            between.silent_after = look
+
+
 @pytest.mark.parametrize("all_of_it", [True, False], ids=["the server", "one process"])
 async def test_a_commit_lost_in_a_crash_is_not_taken_for_anothers_that_got_its_number(
     monkeypatch: pytest.MonkeyPatch, all_of_it: bool

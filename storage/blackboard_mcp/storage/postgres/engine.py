@@ -46,6 +46,8 @@ _PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """The seconds between attempts to connect; the last one repeats."""
 _HURRIED: Final = 0.05
 _SURE: Final = 1.0
+_UNHEARD: Final = 10.0
+"""Seconds without an answer after which the connection for news is made anew: its database may be gone unseen."""
 """The seconds between looks for others' commits: while somebody waits and no notifications come, and otherwise."""
 _LOCK: Final = (
     "UPDATE installation SET pulse = pulse + 1 "
@@ -136,6 +138,8 @@ class PostgresEngine:
             self._idle.put_nowait(session)
         direct = Address.parse(address.listen) if address.listen is not None else address
         self._news = Session(direct, name) if address.listen is not None or not address.pooled else None
+        if self._news is not None:
+            self._news.seconds = _UNHEARD
         self._newest = migrating.newest()
         self._jobs: deque[_Job] = deque()
         self._dear: deque[_Job] = deque()

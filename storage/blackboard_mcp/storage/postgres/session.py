@@ -147,7 +147,7 @@ class Session:
             self._raw = await asyncpg.connect(
                 self._address.dsn,
                 timeout=_CONNECTING,
-                command_timeout=ASKED_SECONDS,
+                command_timeout=ASKED_SECONDS if self.seconds is None else self.seconds,
                 statement_cache_size=0
                 if self._address.pooled
                 else 1,  # with 0 no statement would have a name
