@@ -211,9 +211,7 @@ class Checks:
         issue = await self._results.issue(board, name)
         if issue is None or issue.status in FINISHED:
             raise UnknownReference(f"No hot issue of a check '{name[:40]}' is open on board {board}.")
-        found = await self._board.store.find_board(board)
-        takes_posts = found is not None and found.lifecycle is Lifecycle.OPEN
-        ended = await self._results.note(board, name, "", "") if takes_posts else None
+        ended = await self._results.note(board, name, "", "") if await self._open(board) else None
         if ended is None or ended.status not in (*FINISHED, Status.DEBATED):
             raise Refused(f"Board {board} takes no posts. Nothing was changed.")
         return ended
@@ -242,6 +240,11 @@ class Checks:
             told, f"{OUTPUT}{name}", "written", 0, len(body), lines, "", SYSTEM, "", item.created_at
         )
         return ArtifactContent(revision, body)
+
+    async def _open(self, board: str) -> Board | None:
+        """Returns the board if it is there and takes posts."""
+        found = await self._board.store.find_board(board)
+        return found if found is not None and found.lifecycle is Lifecycle.OPEN else None
 
     def _place(self, board: str, name: str) -> Path:
         """Returns the file with the output of a check's last run."""
@@ -331,8 +334,7 @@ class Checks:
                 self._refused.pop((board, check.name), None)
             except Refused as error:
                 logger.warning("board '%s' takes no result of check %s: %s", board, check.name, error)
-                found = await self._board.store.find_board(board)
-                if found is not None and found.lifecycle is Lifecycle.OPEN:
+                if (found := await self._open(board)) is not None:
                     self._refused[board, check.name] = (written, found.config, found.pressure)
 
     async def _once(self, board: str, check: Check, *, by_hand: bool = False) -> CheckRun | None:
