@@ -192,10 +192,14 @@ class Task:
         return task_id(self.number)
 
 
+REJECTED = "rejected by "
+"""The beginning of the note of a rejected attempt: the name of who rejected it follows, and why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """An earlier attempt at a task: who held it, how it ended (`failed`, `released`, `lapsed`, `rejected`), and what
-    they left for the next.
+    they left for the next, or who rejected it and why.
     """
 
     number: int

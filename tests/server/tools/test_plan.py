@@ -71,7 +71,7 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     assert told.splitlines()[0] == "T-3 PENDING, for the next who takes it; C-4 criticises E-3"
     again = await ben.do("claim")
     assert [(b["agent"], b["how"], b["note"]) for b in again["brief"]] == [
-        ("ben", "rejected", "It lacks the dates.")
+        ("ben", "rejected", "rejected by ann: It lacks the dates.")
     ]
 
 
@@ -339,7 +339,7 @@ async def test_an_attempt_names_whose_result_was_rejected_and_who_ever_held_a_ta
     await yan.do("claim", op="done", text="It is 42.")
     await wes.do("claim", id="T-1", op="verify", ok=False, text="It is 41.")
     taken = await pat.say("claim", id="T-1")
-    assert "\nbefore: yan's result was rejected: It is 41.\n" in taken
+    assert "\nbefore: yan's result was rejected by wes: It is 41.\n" in taken
     never = (await wes.fail("claim", id="T-1", op="done", text="x"))["message"]
     assert never.startswith("T-1 is not yours: pat holds it under lease")
     assert (await yan.fail("claim", id="T-1", op="done", text="x"))["message"].startswith(
@@ -444,7 +444,7 @@ async def test_a_claim_that_gets_nothing_says_what_else_can_be_done(board: Any, 
     )
     await ann.do("claim", id="T-1", op="verify", ok=False, text="It lacks the dates.")
     assert (await ann.say("claim", seconds=0)).splitlines()[0] == (
-        "nothing ready for you, 1 open; first T-1 FAULTED (It lacks the dates.) · p3: write. "
+        "nothing ready for you, 1 open; first T-1 FAULTED (rejected by ann: It lacks the dates.) · p3: write. "
         'plan(why="T-1") says what can be done'
     )
 
@@ -588,3 +588,14 @@ async def test_a_new_task_after_an_id_that_it_is_given_itself_is_after_no_task(b
     )
     circle = await ann.fail("plan", items=[{"title": "look", "after": ["$1"]}])
     assert "T-1 after T-1: these come after each other" in circle["message"]
+
+
+async def test_a_dead_end_says_who_rejected_the_result(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "Count the pumps", "verify": True, "retries": 0}])
+    await ben.do("claim")
+    await ben.do("claim", op="done", text="Six.")
+    await ann.do("claim", id="T-1", op="verify", ok=False, text="It is seven.")
+    assert "T-1 FAULTED (rejected by ann: It is seven.)" in await ben.say("plan")
+    again = await ben.say("plan", items=[{"title": "Count the pumps"}])
+    assert "T-2 repeats T-1 FAULTED: rejected by ann: It is seven." in again

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from blackboard_mcp.protocols.agenda import (
+    REJECTED,
     Agenda,
     AgendaBudget,
     Attempt,
@@ -34,7 +35,6 @@ _DEAD_END = 240
 _BLOCKERS = 3
 _FEW = 3
 _SECONDS = 60
-_ENDS = {"rejected": "'s result was rejected"}
 
 
 def left(until: datetime | None, now: datetime) -> str:
@@ -155,11 +155,14 @@ def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[s
 
 def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
     """Returns a line for each earlier attempt, the last one last."""
-    return [
-        f"before: {word(one.agent)}{_ENDS.get(one.how, f' {one.how}')}"
-        f"{f': {clip(one.note, _NOTE)}' if one.note else ''}"
-        for one in attempts
-    ]
+    return [f"before: {word(one.agent)}{_ended(one)}" for one in attempts]
+
+
+def _ended(attempt: Attempt) -> str:
+    if attempt.how == "rejected":
+        said = "" if attempt.note.startswith(REJECTED) else "rejected: "  # as older versions noted it
+        return f"'s result was {said}{clip(attempt.note, _NOTE)}"
+    return f" {attempt.how}{f': {clip(attempt.note, _NOTE)}' if attempt.note else ''}"
 
 
 def planned_lines(planned: Planned, now: datetime) -> list[str]:

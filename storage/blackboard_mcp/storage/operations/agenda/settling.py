@@ -10,6 +10,7 @@ from typing import Any, Final
 from blackboard_mcp.protocols.agenda import (
     MAX_NOTE,
     MAX_WAITING_SECONDS,
+    REJECTED,
     Settle,
     Settled,
     TaskState,
@@ -399,7 +400,8 @@ def _verify(ledger: Ledger, act: Settle) -> Steps[Settled]:
     if result:
         edges = [(EdgeKind.CRITIQUES, result), *((EdgeKind.DERIVED_FROM, number) for number in act.cites)]
         item = yield from _post(ledger, ItemType.CRITIQUE, act.text, row, edges)
-    yield from _end_failed(ledger, row, "rejected", act.text.text[:MAX_NOTE])
+    note = f"{REJECTED}{ledger.agent}: {act.text.text}"[:MAX_NOTE]
+    yield from _end_failed(ledger, row, "rejected", note)
     data = {"task": row.id, "title": row.title, "state": row.state, "holder": doer}
     if item:
         data["critique"] = (yield from lapses.cited(ledger.no, [item]))[0]

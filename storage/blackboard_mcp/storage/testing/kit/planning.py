@@ -619,7 +619,9 @@ class SettlingTests:
         assert (told.item.type, told.item.author) == (ItemType.CRITIQUE, "carol")
         assert (await at.item(done.item)).debate == "OPEN"
         taken = await take(at, "dave")
-        assert [(a.agent, a.how, a.note) for a in taken.brief] == [("bob", "rejected", "two tests are red")]
+        assert [(a.agent, a.how, a.note) for a in taken.brief] == [
+            ("bob", "rejected", "rejected by carol: two tests are red")
+        ]
 
     async def test_a_result_of_a_check_is_evidence_until_one_of_its_files_is_written(self, at: Table) -> None:
         one, two = await plan(at, "one", "two", verify="agent")
