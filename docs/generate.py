@@ -201,7 +201,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.PLAN_ADDED: ("A task was planned.", "task, title, after, skill, worker, priority, stage"),
     EventType.PLAN_CHANGED: (
         "A task was changed, retried or waived.",
-        "task, changed (fields with former values), why",
+        "task, changed (fields with former values), why, freed (ids of tasks)",
     ),
     EventType.PLAN_CANCELLED: ("A task was cancelled.", "task, title, why"),
     EventType.PLAN_TRIGGERED: ("The trigger of a task held.", "task, title, trigger"),

@@ -599,3 +599,22 @@ async def test_a_dead_end_says_who_rejected_the_result(board: Any) -> None:
     assert "T-1 FAULTED (rejected by ann: It is seven.)" in await ben.say("plan")
     again = await ben.say("plan", items=[{"title": "Count the pumps"}])
     assert "T-2 repeats T-1 FAULTED: rejected by ann: It is seven." in again
+
+
+async def test_a_waiver_tells_whom_it_frees_a_task_for_and_who_planned_what_it_ends(board: Any) -> None:
+    ann, ben, cara, mona = await board.join("ann", "ben", "cara", "mona")
+    await ann.do(
+        "plan",
+        items=[
+            {"title": "count", "worker": "ben", "retries": 0},
+            {"title": "tell", "worker": "cara", "after": ["$1"]},
+        ],
+    )
+    await ben.do("claim")
+    await ben.do("claim", op="fail", text="The gate is shut.")
+    for agent in (ann, ben, cara):
+        await agent.do("wait", seconds=0)
+    await mona.do("plan", items=[{"id": "T-1", "state": "COMPLETED"}], why="last week's count will do")
+    told = "plan.changed by mona: T-1 state (last week's count will do); ready now: T-2"
+    for agent in (ann, ben, cara):
+        assert told in await agent.say("wait", seconds=0)

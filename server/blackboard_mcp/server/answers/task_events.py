@@ -26,7 +26,8 @@ def task_words(event: Event) -> str | None:
             whom += f", skill {word(str(said['skill']))}" if said.get("skill") else ""
             return f"{task}{whom}{title}"
         case EventType.PLAN_CHANGED:
-            return f"{task} {', '.join(map(one_line, said.get('changed', ())))}{why}"
+            freed = f"; ready now: {_listed(said, 'freed')}" if said.get("freed") else ""
+            return f"{task} {', '.join(map(one_line, said.get('changed', ())))}{why}{freed}"
         case EventType.PLAN_TRIGGERED:
             return f"{task} may begin, {clip(str(said.get('trigger', '')), _NOTE)} held{title}"
         case EventType.PLAN_BUDGET:

@@ -420,21 +420,28 @@ def _change(
             )
         yield from _order(ledger, row, after, ids)
         before["after"] = True
-    concerns = [name for name in (row.holder, row.worker) if name]
+    concerns = [row.holder, row.worker]
+    data: dict[str, Any] = {"task": row.id, "changed": before}
     if task.state is not None:
         before["state"] = row.state
-        yield from _end_fault(ledger, row, task.state, why)
+        freed, workers = yield from _end_fault(ledger, row, task.state, why)
+        concerns += [row.created_by, *workers]
+        if freed:
+            data["freed"] = [task_id(number) for number in freed]
     if not before:
         return
     yield from rows.put(row)
-    data = {"task": row.id, "changed": before}
     yield from ledger.emit(
-        EventType.PLAN_CHANGED, data={**data, "why": why} if why else data, concerns=concerns
+        EventType.PLAN_CHANGED,
+        data={**data, "why": why} if why else data,
+        concerns=[name for name in concerns if name],
     )
 
 
-def _end_fault(ledger: Ledger, row: TaskRow, state: TaskState, why: str) -> Steps[None]:
-    """Tries a FAULTED task again, or waives it."""
+def _end_fault(
+    ledger: Ledger, row: TaskRow, state: TaskState, why: str
+) -> Steps[tuple[list[int], list[str]]]:
+    """Tries a FAULTED task again, or waives it; returns the tasks that wait for nothing more, with their workers."""
     if row.state != TaskState.FAULTED:
         raise Refused(
             f"{row.id} is {row.state}, not FAULTED: its state follows from claim. Nothing was changed.",
@@ -446,7 +453,8 @@ def _end_fault(ledger: Ledger, row: TaskRow, state: TaskState, why: str) -> Step
     row.failures = 0
     yield from rows.move(ledger, row, state, why=why)
     if state is TaskState.COMPLETED:
-        yield from rows.released_by(ledger, row.number)
+        return (yield from rows.released_by(ledger, row.number))
+    return [], []
 
 
 def _check_may(ledger: Ledger, row: TaskRow, what: str) -> None:
