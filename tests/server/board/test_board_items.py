@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import ItemType, Status
+from patience import PATIENCE
 
 everywhere = pytest.mark.parametrize("place", ["memory", "file", "modern", "legacy", "stdio"], indirect=True)
 
@@ -281,3 +284,45 @@ async def test_an_idempotency_key_that_is_none_is_refused(board: Any) -> None:
         with pytest.raises(InvalidInput, match=r"[Ii]dempotency key|surrogates"):
             await board.post("once", idempotency_key=key)
     assert await board.query().all() == [await board.item("F-1")]
+
+
+_WRONG: list[Callable[[Any], Awaitable[Any]]] = [
+    lambda board: board.get(None),
+    lambda board: board.get(7),
+    lambda board: board.find(None),
+    lambda board: board.item(None),
+    lambda board: board.read(keys=[None]),
+    lambda board: board.read(ids=7),
+    lambda board: board.task(None),
+    lambda board: board.define_stages(None),
+    lambda board: board.plan(["build"]),
+    lambda board: board.ask(None, "Why?"),
+    lambda board: board.answer_to(None),
+    lambda board: board.take_request(None),
+    lambda board: board.post_all(None),
+    lambda board: board.post_all(["a text"]),
+    lambda board: board.post("A text.", metadata=["a"]),
+    lambda board: board.hand_over(None),
+    lambda board: board.subscribe({"tags"}),
+    lambda board: board.change(settings=7),
+    lambda board: board.query_archive(after=7),
+    lambda board: board.query(before="soon").all(),
+]
+
+
+async def test_what_is_none_or_of_another_type_is_refused_by_an_error_of_the_board(board: Any) -> None:
+    seq = board.seq
+    for call in _WRONG:
+        with pytest.raises(BlackboardError):
+            await asyncio.wait_for(call(board), PATIENCE)
+    await board.item("F-1")
+    assert board.seq == seq
+
+
+@pytest.mark.parametrize("place", ["memory"], indirect=True)
+async def test_a_board_for_what_is_no_name_is_refused(board: Any) -> None:
+    for wrong in (None, 7, ["ann"]):
+        with pytest.raises(InvalidInput, match="A text as agent is wanted"):
+            board.as_agent(wrong)
+    with pytest.raises(InvalidInput, match="A text as name is wanted"):
+        board.as_agent("ben", name=7)

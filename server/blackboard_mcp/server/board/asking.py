@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.late_models import request_wire
 
-from .calls import Calls, listed
+from .calls import Calls, listed, needed
 from .durable import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ class Asks(Calls):
             InvalidInput: there is no text, or nobody who can be asked.
             Refused: too many requests are open.
         """
-        given = {"to": to, "text": text, "deadline_seconds": deadline_seconds, "seconds": 0}
+        given = {
+            "to": needed(to, "to"),
+            "text": needed(text, "text"),
+            "deadline_seconds": deadline_seconds,
+            "seconds": 0,
+        }
         stands = await self._call("request", given, request_wire.RequestAnswer, once=idempotency_key)
         return await self.answer_to(stands.request.id) if wait else stands
 
@@ -50,7 +55,7 @@ class Asks(Calls):
         """
         while True:
             stands = await self._call(
-                "request", {"id": id, "seconds": POLL_SECONDS}, request_wire.RequestAnswer
+                "request", {"id": needed(id, "id"), "seconds": POLL_SECONDS}, request_wire.RequestAnswer
             )
             if stands.request.state not in _LIVE:
                 return stands
@@ -64,7 +69,7 @@ class Asks(Calls):
             Conflict: it has ended.
             Refused: another agent made it.
         """
-        given = {"id": id, "cancel": True, "text": reason or None}
+        given = {"id": needed(id, "id"), "cancel": True, "text": reason or None}
         return await self._call("request", given, request_wire.RequestAnswer, once=idempotency_key)
 
     async def requests(self) -> WaitingAnswer:
@@ -93,7 +98,9 @@ class Asks(Calls):
         Raises:
             Conflict: another agent holds it, or it has ended.
         """
-        return await self._call("respond", {"id": id}, request_wire.RequestAnswer, once=idempotency_key)
+        return await self._call(
+            "respond", {"id": needed(id, "id")}, request_wire.RequestAnswer, once=idempotency_key
+        )
 
     async def respond(
         self,
@@ -111,7 +118,12 @@ class Asks(Calls):
         Raises:
             Conflict: the lease is not valid any more, or the request has ended.
         """
-        given = {"id": id, "text": text, "lease": lease, "partial": partial or None}
+        given = {
+            "id": needed(id, "id"),
+            "text": needed(text, "text"),
+            "lease": lease,
+            "partial": partial or None,
+        }
         return await self._call("respond", given, request_wire.RequestAnswer, once=idempotency_key)
 
     async def decline(
@@ -124,5 +136,5 @@ class Asks(Calls):
             Conflict: another agent holds it, or it has ended.
             Refused: it is not addressed to this agent.
         """
-        given = {"id": id, "text": reason, "lease": lease, "decline": True}
+        given = {"id": needed(id, "id"), "text": reason, "lease": lease, "decline": True}
         return await self._call("respond", given, request_wire.RequestAnswer, once=idempotency_key)

@@ -18,11 +18,51 @@ def listed(values: Iterable[Any] | None) -> list[Any] | None:
     """Returns the values as a list, or `None`. A text is no list of its letters, though it is a sequence of texts.
 
     Raises:
-        InvalidInput: a single text was given.
+        InvalidInput: a single text was given, or what is no list.
     """
     if isinstance(values, str | bytes):
         raise InvalidInput(f"A list of texts is wanted, not the text {values[:40]!r}. Nothing was changed.")
+    if values is not None and not isinstance(values, Iterable):
+        raise _wrong("A list", values)
     return None if values is None else list(values)
+
+
+def mapped(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the map as a dict, or `None`.
+
+    Raises:
+        InvalidInput: it is no map.
+    """
+    if values is not None and not isinstance(values, Mapping):
+        raise _wrong("A map", values)
+    return None if values is None else dict(values)
+
+
+def maps(values: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the maps as dicts.
+
+    Raises:
+        InvalidInput: it is no list of maps.
+    """
+    given = listed(values)
+    if given is None or None in given:
+        raise _wrong("A list of maps", values)
+    return [mapped(one) or {} for one in given]
+
+
+def needed(value: str, name: str) -> str:
+    """Returns the text of the argument `name`, without which a call would do something else.
+
+    Raises:
+        InvalidInput: it is no text.
+    """
+    if not isinstance(value, str):
+        raise _wrong(f"A text as {name}", value)
+    return value
+
+
+def _wrong(wanted: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{wanted} is wanted, not {type(value).__name__}. Nothing was changed.")
 
 
 class EventSource(Protocol):

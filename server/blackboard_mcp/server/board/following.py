@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, SubscriptionAnswer, SubscriptionsAnswer
 
 from ..input.posts import MOST_SECONDS
-from .calls import Calls
+from .calls import Calls, mapped
 from .hooks import Callback, Hook, OnError
 from .reader import PAGE, Reader
 from .streams import EventQueue, EventStream
@@ -44,7 +44,7 @@ class Follows(Calls):
         Raises:
             InvalidInput: the filter is not valid.
         """
-        given = {"filter": dict(filter or {}), "name": name}
+        given = {"filter": mapped(filter) or {}, "name": name}
         return await self._call("subscribe", given, SubscriptionAnswer, once=idempotency_key)
 
     async def unsubscribe(self, id_or_name: str, *, idempotency_key: str | None = None) -> None:
@@ -147,7 +147,7 @@ class Follows(Calls):
 
     def _reader(self, filter_: Filter | None, since: int | None, name: str | None, page: int) -> Reader:
         """Returns a new reader of events, which ends with the board."""
-        given = dict(filter_ or {})
+        given = mapped(filter_) or {}
         condition = parse_event_filter(given)
         if name is not None and since is not None:
             raise InvalidInput("since goes without name: a durable stream begins where it stopped.")

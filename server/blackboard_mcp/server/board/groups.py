@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Unreachable
 from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY
 from blackboard_mcp.protocols.late_models import group_wire
 
-from .calls import Calls, listed
+from .calls import Calls, listed, mapped
 from .durable import POLL_SECONDS
 from .following import Filter
 
@@ -39,7 +39,7 @@ class Worker:
     ) -> None:
         self._board = board
         self._group = group
-        self._filter = None if filter_ is None else dict(filter_)
+        self._filter = mapped(filter_)
         self._lease = lease_seconds
         self._limit = limit
         self._held: deque[WireDelivery] = deque()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from blackboard_mcp.protocols.errors import InvalidInput, Unreachable, error_of
 
 from ..access.identity import is_loopback
-from .calls import Calls
+from .calls import Calls, maps
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.rule_wire import IntakeAnswer
@@ -31,7 +31,7 @@ class HandsOver(Calls):
             Refused: a line holds a secret, and none was written; or a limit, right or rule forbids one, and the lines
                 before it were written.
         """
-        document = "\n".join(_line(number, line) for number, line in enumerate(lines, start=1))
+        document = "\n".join(_line(number, line) for number, line in enumerate(maps(lines), start=1))
         told = await self._hand_over(document)
         self.seq = max(self.seq, told.seq)
         return told

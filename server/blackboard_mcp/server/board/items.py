@@ -32,7 +32,7 @@ from blackboard_mcp.protocols.wire import (
 )
 from pydantic import ConfigDict, TypeAdapter
 
-from .calls import Calls, listed
+from .calls import Calls, listed, mapped, maps
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.board_wire import BoardsAnswer, StatisticsAnswer, WirePanel
@@ -145,7 +145,7 @@ class Items(Calls):
             "status": _word(status),
             "visibility": _word(visibility),
             "ttl_seconds": ttl_seconds,
-            "metadata": None if metadata is None else dict(metadata),
+            "metadata": mapped(metadata),
             "agree": listed(agree),
             "thread": thread,
         }
@@ -170,13 +170,13 @@ class Items(Calls):
         Raises:
             InvalidInput, Conflict, Refused: as `post`; nothing was changed.
         """
-        batch = [{name: _plain(value) for name, value in post.items()} for post in posts]
+        batch = [{name: _plain(value) for name, value in post.items()} for post in maps(posts)]
         if not batch:
             raise InvalidInput("post_all takes at least one post. Nothing was changed.")
         shared: dict[str, Any] = {
             "type": _word(type),
             "tags": _listed(tags),
-            "metadata": None if metadata is None else dict(metadata),
+            "metadata": mapped(metadata),
             "thread": thread,
         }
         return await self._call("post", {"items": batch, **shared}, PostAnswer, once=idempotency_key)
@@ -239,7 +239,7 @@ class Items(Calls):
         """
         found = await self.find(key)
         if found is None:
-            raise UnknownReference(f"There is no entry '{key[:200]}' on '{self.name}'.", missing=[key])
+            raise UnknownReference(f"There is no entry '{str(key)[:200]}' on '{self.name}'.", missing=[key])
         return found
 
     async def find(self, key: str) -> WireItem | None:
@@ -255,7 +255,7 @@ class Items(Calls):
         """
         found = await self.read(ids=[id])
         if not found.items:
-            raise UnknownReference(f"There is no item '{id[:40]}' on '{self.name}'.", missing=[id])
+            raise UnknownReference(f"There is no item '{str(id)[:40]}' on '{self.name}'.", missing=[id])
         return found.items[0]
 
     async def versions(self, key: str | None = None, *, id: str | None = None) -> list[WireItem]:
@@ -313,8 +313,8 @@ class Items(Calls):
             "status": _word(status),
             "thread": thread,
             "zone": _word(zone),
-            "after": None if after is None else after.isoformat(),
-            "before": None if before is None else before.isoformat(),
+            "after": _moment(after),
+            "before": _moment(before),
             "latest": latest,
             "limit": page,
         }
@@ -357,8 +357,8 @@ class Items(Calls):
             "tags": _listed(tags),
             "author": author,
             "thread": thread,
-            "after": None if after is None else after.isoformat(),
-            "before": None if before is None else before.isoformat(),
+            "after": _moment(after),
+            "before": _moment(before),
             "limit": limit,
             "any_tags": _listed(any_tags),
             "no_tags": _listed(no_tags),
@@ -416,16 +416,21 @@ def _word(value: str | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _listed(values: Sequence[str] | None) -> list[str] | None:
-    """Returns the texts as a list, or `None`.
+def _listed(values: Sequence[str] | None) -> list[Any] | None:
+    """Returns the texts as a list, or `None`; the tools refuse a `None` among them.
 
     Raises:
-        InvalidInput: a single text was given.
+        InvalidInput: a single text was given, or what is no list.
     """
     texts = listed(values)
-    return None if texts is None else [str(text) for text in texts]
+    return None if texts is None else [text if text is None else str(text) for text in texts]
 
 
 def _plain(value: Any) -> Any:
     """Returns the plain string of an enumeration's member; other values are returned unchanged."""
     return str(value) if isinstance(value, str) else value
+
+
+def _moment(given: datetime | None) -> Any:
+    """Returns a time as the tools take it; they refuse what is none."""
+    return given.isoformat() if isinstance(given, datetime) else given

@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.late_models import rule_wire
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
 from ..input.posts import check_agent, check_board
-from .calls import A
+from .calls import A, needed
 from .durable import DurableSource
 from .surface import BoardAccess
 
@@ -44,8 +44,8 @@ class Board(BoardAccess):
 
     def __init__(self, agent: str, name: str, opening: _Opening) -> None:
         super().__init__()
-        self.agent = check_agent(agent)
-        self.name = check_board(name)
+        self.agent = check_agent(needed(agent, "agent"))
+        self.name = check_board(needed(name, "name"))
         self._opening = opening
         self._others: WeakSet[Board] = WeakSet()
         self._stack: AsyncExitStack | None = None

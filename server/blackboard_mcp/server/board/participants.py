@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.late_models import run_wire
 
-from .calls import Calls, listed
+from .calls import Calls, listed, maps
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.run_wire import JoinAnswer
@@ -39,7 +39,7 @@ class Participates(Calls):
         given = {
             "role": role,
             "skills": listed(skills),
-            "interests": None if interests is None else [dict(filter_) for filter_ in interests],
+            "interests": None if interests is None else maps(interests),
             "protocols": listed(protocols),
         }
         return await self._call("join", given, run_wire.JoinAnswer, once=idempotency_key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from blackboard_mcp.protocols.late_models import run_wire
 from blackboard_mcp.protocols.runs import ROUNDS
 
-from .calls import Calls, listed
+from .calls import Calls, listed, mapped
 from .durable import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TakesTurns(Calls):
             "strategy": strategy,
             "fallback": fallback,
             "max_rounds": max_rounds,
-            "budget": None if budget is None else dict(budget),
+            "budget": mapped(budget),
             "coordinator": coordinator,
             "decider": decider,
             "coordinate": coordinate,
@@ -88,7 +88,7 @@ class TakesTurns(Calls):
             "decision": dict(decision) if isinstance(decision, Mapping) else decision,
             "offer": offer,
             "lease": lease,
-            "usage": None if usage is None else dict(usage),
+            "usage": mapped(usage),
             "run": run,
             "seconds": seconds,
         }

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.late_models import board_wire
 from blackboard_mcp.protocols.literals import LifecycleName
 
-from .calls import Calls, listed
+from .calls import Calls, listed, mapped
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.board_wire import BoardAnswer, CoreAnswer, PruneAnswer
@@ -45,7 +45,7 @@ class Stewards(Calls):
             "expected_version": expected_version,
             "objective": objective,
             "constraints": listed(constraints),
-            "flags": None if flags is None else dict(flags),
+            "flags": mapped(flags),
         }
         return await self._call("core", given, board_wire.CoreAnswer, once=idempotency_key)
 
@@ -79,9 +79,9 @@ class Stewards(Calls):
             "title": title,
             "parent": parent,
             "lifecycle": None if lifecycle is None else str(lifecycle),
-            "settings": None if settings is None else dict(settings),
-            "members": None if members is None else dict(members),
-            "expected_settings": None if expected_settings is None else dict(expected_settings),
+            "settings": mapped(settings),
+            "members": mapped(members),
+            "expected_settings": mapped(expected_settings),
         }
         return await self._call("board", given, board_wire.BoardAnswer, once=idempotency_key)
 

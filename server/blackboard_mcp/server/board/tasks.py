@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.late_models import plan_wire
 from blackboard_mcp.protocols.stages import StageOp
 
-from .calls import Calls, listed
+from .calls import Calls, listed, mapped, maps, needed
 from .durable import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class Plans(Calls):
         if not items and not cancel and budget is None:
             raise InvalidInput("Give items to plan, tasks to cancel, or a budget. Nothing was changed.")
         given = {
-            "items": [dict(item) for item in items] or None,
+            "items": maps(items) or None,
             "cancel": listed(cancel) or None,
             "why": why or None,
-            "budget": None if budget is None else dict(budget),
+            "budget": mapped(budget),
         }
         return await self._call("plan", given, plan_wire.PlanAnswer, once=idempotency_key)
 
@@ -61,7 +61,7 @@ class Plans(Calls):
         Raises:
             UnknownReference: there is no such task.
         """
-        return (await self._call("plan", {"why": id}, plan_wire.PlanAnswer)).items[0]
+        return (await self._call("plan", {"why": needed(id, "id")}, plan_wire.PlanAnswer)).items[0]
 
     async def stages(self) -> StageAnswer:
         """Returns the stages and milestones of the board, each after its parent."""
@@ -81,7 +81,7 @@ class Plans(Calls):
             Refused: the parent is over, or another stage has the title.
             QuotaExceeded: there are too many stages.
         """
-        given = {"define": [dict(stage) for stage in stages]}
+        given = {"define": maps(stages)}
         return await self._call("stage", given, plan_wire.StageAnswer, once=idempotency_key)
 
     async def move_stage(
@@ -159,6 +159,6 @@ class Plans(Calls):
             "cites": listed(cites) or None,
             "paths": listed(paths) or None,
             "lease_seconds": lease_seconds,
-            "usage": None if usage is None else dict(usage),
+            "usage": mapped(usage),
         }
         return await self._call("claim", given, plan_wire.ClaimAnswer, once=idempotency_key)
