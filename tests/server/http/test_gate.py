@@ -90,6 +90,32 @@ async def test_a_half_sent_body_is_answered_and_closed(serving: Any) -> None:
         assert await wire.closed() == b""
 
 
+async def test_only_a_body_that_is_still_to_come_is_timed(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = asyncio.Event()
+    timeout = asyncio.timeout
+
+    def noted(delay: float | None) -> asyncio.Timeout:
+        if delay == 77:
+            timed.set()
+        return timeout(delay)
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    async with serving(limits=Limits(body_seconds=77)) as served:
+        wire = await served.wire()
+        for plain in ({}, {"expect": "something else"}):  # h11 reads the second kind
+            whole = served.request(body=b"{}", **plain)
+            await wire.send(whole)
+            await wire.reply()
+            assert not timed.is_set()
+            await wire.send(whole[:-1])
+            await asyncio.wait_for(timed.wait(), PATIENCE)
+            await wire.send(whole[-1:])
+            await wire.reply()
+            timed.clear()
+
+
 async def test_a_declared_giant_body_is_refused_unread(serving: Any) -> None:
     async with serving() as served:
         reply = await served.exchange(served.request(body=b"{", content_length=str(2**40)))

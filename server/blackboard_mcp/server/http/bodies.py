@@ -16,6 +16,7 @@ from blackboard_mcp.server.limits.concurrency import counted_as
 from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
 from blackboard_mcp.server.limits.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
 TOO_LARGE: Final = 413
 
@@ -64,29 +65,35 @@ class Bodies:
 
     async def _read(self, receive: Receive, body: bytearray, who: str) -> bool:
         """Reads the whole body of a principal into `body`, and tells whether the client stayed until its end."""
+        if _has_come(receive):
+            return await self._take(receive, body, who)
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        return False
-                    chunk = message.get("body", b"")
-                    body += chunk
-                    self._held += len(chunk)
-                    self._held_by[who] += len(chunk)
-                    if len(body) > self._limits.body_bytes:
-                        raise _Refusal(self._too_large())
-                    if self._held > self._limits.bodies_bytes:
-                        raise _Refusal(_too_many(503, "bodies", "bodies_bytes"))
-                    if self._held_by[who] > self._limits.bodies_bytes_per_principal:
-                        raise _Refusal(_too_many(429, f"bodies of {who}", "bodies_bytes_per_principal"))
-                    if not message.get("more_body", False):
-                        return True
+                return await self._take(receive, body, who)
         except TimeoutError:
             seconds = self._limits.body_seconds
             late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again. "
             late += "Nothing was changed."
             raise _Refusal(ErrorAnswer(408, "timeout", late, limit="body_seconds", most=seconds)) from None
+
+    async def _take(self, receive: Receive, body: bytearray, who: str) -> bool:
+        """Does what `_read` says, however long it takes."""
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return False
+            chunk = message.get("body", b"")
+            body += chunk
+            self._held += len(chunk)
+            self._held_by[who] += len(chunk)
+            if len(body) > self._limits.body_bytes:
+                raise _Refusal(self._too_large())
+            if self._held > self._limits.bodies_bytes:
+                raise _Refusal(_too_many(503, "bodies", "bodies_bytes"))
+            if self._held_by[who] > self._limits.bodies_bytes_per_principal:
+                raise _Refusal(_too_many(429, f"bodies of {who}", "bodies_bytes_per_principal"))
+            if not message.get("more_body", False):
+                return True
 
 
 class _Refusal(Exception):
@@ -100,6 +107,12 @@ def _too_many(status: int, what: str, limit: str) -> ErrorAnswer:
         f"too many {what} are under way together (limit {limit}); try again in a second. Nothing was changed."
     )
     return later(status, "busy", told, limit)
+
+
+def _has_come(receive: Receive) -> bool:
+    """Tells whether uvicorn has the rest of the body, so that nothing is waited for: a timer costs more than that."""
+    cycle = getattr(receive, "__self__", None)
+    return isinstance(cycle, RequestResponseCycle) and not cycle.more_body
 
 
 def _lengths(scope: Scope) -> list[bytes]:

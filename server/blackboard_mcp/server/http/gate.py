@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 
 from blackboard_mcp.server.limits.limits import Limits
@@ -82,9 +83,8 @@ class Gate:
                 most=most,
             )
         # The parser bounds only heads that arrive in pieces: one that arrives at once may be longer.
-        size = (
-            len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) + 4 for k, v in headers)
-        )
+        size = len(scope["raw_path"]) + len(scope["query_string"]) + 4 * len(headers)
+        size += sum(map(len, chain.from_iterable(headers)))
         if size > self._limits.head_bytes:
             return head_too_large(self._limits.head_bytes)
         hosts = [value for name, value in headers if name == b"host"]

@@ -88,10 +88,9 @@ class Identified:
         if found.credential:
             scope["user"] = sdk_user(found)
         answer = _Answer(send)
-        with self._requests.while_welcome(headers, found) as request:
-            await self._app(scope, receive, answer)
-        if request.why is not None:
-            await answer.end(scope, refusal_of(request.why))
+        why = await self._requests.while_welcome(headers, found, self._app(scope, receive, answer))
+        if why is not None:
+            await answer.end(scope, refusal_of(why))
 
     async def _identified(self, scope: Scope, headers: Mapping[str, str]) -> Principal | ErrorAnswer:
         names = [name for name, _ in scope["headers"]]

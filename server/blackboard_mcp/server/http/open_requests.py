@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-import anyio
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import (
     BlackboardError,
@@ -41,8 +40,14 @@ class OpenRequest:
 
     headers: Mapping[str, str]
     principal: Principal
-    life: anyio.CancelScope
+    life: asyncio.Timeout
     why: BlackboardError | None = None
+
+    def end(self, why: BlackboardError) -> None:
+        """Cancels what is done for the request, unless that was told before."""
+        if self.why is None:
+            self.why = why
+            self.life.reschedule(asyncio.get_running_loop().time())
 
 
 class OpenRequests:
@@ -55,20 +60,26 @@ class OpenRequests:
     def __len__(self) -> int:
         return len(self._open)
 
-    @contextmanager
-    def while_welcome(self, headers: Mapping[str, str], principal: Principal) -> Iterator[OpenRequest]:
-        """Registers a request as open while the context is entered, and yields it.
+    async def while_welcome(
+        self, headers: Mapping[str, str], principal: Principal, served: Awaitable[None]
+    ) -> BlackboardError | None:
+        """Awaits what serves a request, and registers the request as open meanwhile.
 
-        If the request would be refused, the body of the context is cancelled and the request's `why` is set.
+        If the request would be refused, what serves it is cancelled, and the refusal is returned.
         """
         deciding = {name: headers[name] for name in _DECIDING if name in headers}
-        with anyio.CancelScope() as life:
-            request = OpenRequest(deciding, principal, life)
-            self._open.add(request)
-            try:
-                yield request
-            finally:
-                self._open.discard(request)
+        request = OpenRequest(deciding, principal, asyncio.timeout(None))
+        try:
+            async with request.life:
+                self._open.add(request)
+                try:
+                    await served
+                finally:
+                    self._open.discard(request)
+        except TimeoutError:
+            if request.why is None:
+                raise
+        return request.why
 
     async def sweep(self, *, issued: bool) -> None:
         """Ends the requests that would be refused now; one whose token the store cannot look up right now stays open.
@@ -87,8 +98,8 @@ class OpenRequests:
                 shown = f"token {who.credential} of {who.agent}" if who.credential else who.agent
                 logger.info("ended %d open requests: %s counts no more", len(requests), shown)
                 for request in requests:
-                    request.why = why
-                    request.life.cancel()
+                    if request in self._open:
+                        request.end(why)
 
     async def _refusal(self, request: OpenRequest) -> BlackboardError | None:
         try:

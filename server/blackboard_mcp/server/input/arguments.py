@@ -181,6 +181,10 @@ class Arguments:
             return tuple(self._model.model_fields)
         return tuple(name for name in _parameters(self._of) if name != "caller")
 
+    @functools.cached_property
+    def _fields(self) -> Mapping[str, object]:
+        return self._model.model_fields
+
     def check(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Returns checked keyword arguments for the function, with defaults filled in.
 
@@ -192,7 +196,8 @@ class Arguments:
         """
         refuse_monsters(self.name, raw)
         given = {key: value for key, value in raw.items() if value is not None or key not in self._optional}
-        unknown = [key for key in given if key not in self._model.model_fields]
+        fields = self._fields
+        unknown = [key for key in given if key not in fields]
         if unknown:
             raise self._unknown(unknown)
         # Validate as JSON: pydantic's strict Python mode refuses the plain dicts and strings that its
@@ -202,7 +207,7 @@ class Arguments:
             model = self._model.model_validate_json(document, strict=not self._lenient, extra="forbid")
         except ValidationError as exc:
             raise self._explain(exc, given) from None
-        return {key: getattr(model, key) for key in self._model.model_fields}
+        return {key: getattr(model, key) for key in fields}
 
     def _unknown(self, unknown: Sequence[str]) -> InvalidInput:
         shown = ", ".join(f"'{_short(key)}'" for key in unknown[:3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from blackboard_mcp.protocols.errors import BlackboardError, CursorExpired, InvalidInput
 from blackboard_mcp.server.answers.assurance import to_reader
@@ -24,20 +24,32 @@ _MOST_FAULTS: Final = 100
 _MOST_VALUES: Final = 5_000
 
 
+class Result(NamedTuple):
+    """A tool's result: its text, its structured content, and whether it is an error."""
+
+    text: str
+    structured: dict[str, Any] | None
+    is_error: bool = False
+
+    def whole(self) -> CallToolResult:
+        """Returns it as the SDK's type, which takes longer to make than the rest of some calls."""
+        return CallToolResult(
+            content=[TextContent(type="text", text=self.text)],
+            structured_content=self.structured,
+            is_error=self.is_error,
+        )
+
+
 def error_result(
     code: str, message: str, facts: Mapping[str, Any], *, structured: bool, footer: str = ""
-) -> CallToolResult:
+) -> Result:
     """Returns an error as a tool's result, for failures that the caller can act on.
 
     `footer` becomes the last line of the text. With `structured`, the facts are sent as structured content.
     """
     text = sendable(message)
     shown = f"{text}\n{sendable(footer)}" if footer else text
-    return CallToolResult(
-        content=[TextContent(type="text", text=shown)],
-        structured_content={**facts, "error": code, "message": text} if structured else None,
-        is_error=True,
-    )
+    return Result(shown, {**facts, "error": code, "message": text} if structured else None, is_error=True)
 
 
 def protocol_error(exc: BlackboardError, **data: Any) -> MCPError:

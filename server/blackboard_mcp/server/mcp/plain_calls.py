@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.mcp.callers import ONCE_META_KEY, STRUCTURED_META_KEY
-from blackboard_mcp.server.mcp.errors import holds_too_much
-from blackboard_mcp.server.mcp.sdk import PlainJson
+from blackboard_mcp.server.mcp.errors import Result, holds_too_much
 from blackboard_mcp.server.tools.tool import Caller
 from mcp.shared.inbound import MCP_PARAM_HEADER_PREFIX, InboundModernRoute, classify_inbound_request
-from mcp.types import SERVER_INFO_META_KEY, CallToolRequestParams, TextContent
+from mcp.types import SERVER_INFO_META_KEY, CallToolRequestParams
 from mcp.types.methods import validate_client_request
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from blackboard_mcp.server.mcp.tools import ServedTools
     from blackboard_mcp.server.tools.tool import Tool
-    from mcp.types import CallToolResult
     from starlette.types import Scope, Send
 
 _METHOD: Final = "tools/call"
@@ -36,6 +34,7 @@ _PARAMS: Final = {"name", "arguments", "_meta"}
 _ACCEPTED: Final = {"application/json", "text/event-stream"}
 _DECLARING: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
 _LARGEST_ID: Final = 2**53
+_dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class PlainCall(NamedTuple):
@@ -111,7 +110,7 @@ class PlainCalls:
         """Runs a call and sends its answer, byte for byte as the SDK would."""
         result = await self._tools.run(call.tool, call.caller, call.arguments)
         document = {"jsonrpc": "2.0", "id": call.id, "result": self._document(result)}
-        body = PlainJson.dumps(document, separators=(",", ":")).encode()
+        body = _dumps(document).encode()
         headers = [
             (b"content-length", b"%d" % len(body)),
             (b"content-type", b"application/json"),
@@ -119,11 +118,9 @@ class PlainCalls:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _document(self, result: CallToolResult) -> dict[str, Any]:
-        (content,) = result.content
-        assert isinstance(content, TextContent)
+    def _document(self, result: Result) -> dict[str, Any]:
         return {
-            "content": [{"text": content.text, "type": "text"}],
+            "content": [{"text": result.text, "type": "text"}],
             "isError": result.is_error,
             "resultType": "complete",
             "_meta": self._meta,

@@ -15,11 +15,11 @@ from blackboard_mcp.server.input.arguments import compact_schema
 from blackboard_mcp.server.mcp.admission import REFUSED_SECONDS, Admission
 from blackboard_mcp.server.mcp.answer_size import fitted
 from blackboard_mcp.server.mcp.callers import Callers
-from blackboard_mcp.server.mcp.errors import error_result, internal_error, sendable
+from blackboard_mcp.server.mcp.errors import Result, error_result, internal_error, sendable
 from blackboard_mcp.server.tools.tool import WAITING_ARGUMENT, Caller, Tool, ToolSet
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
+from mcp.types import INVALID_PARAMS, CallToolResult, ToolAnnotations
 from mcp.types import Tool as PublishedTool
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel
@@ -112,10 +112,10 @@ class ServedTools:
         caller = await self._callers.of(ctx)
         gone = _gone_event(ctx) if tool.ends_with_client else None
         if gone is None:
-            return await self.run(tool, caller, arguments)
+            return (await self.run(tool, caller, arguments)).whole()
         # The legacy transport leaves a call running after its client has disconnected. A call that only reads or
         # waits is cancelled then, so that it does not take news or work that nobody will receive.
-        result: CallToolResult | None = None
+        result: Result | None = None
         async with anyio.create_task_group() as tasks:
 
             async def watch() -> None:
@@ -127,9 +127,9 @@ class ServedTools:
             tasks.cancel_scope.cancel()
         if result is None:
             raise MCPError(_REQUEST_CANCELLED, "the client is gone")
-        return result
+        return result.whole()
 
-    async def run(self, tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def run(self, tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> Result:
         """Runs a tool for a caller in its turn, and returns its answer; failures are error results."""
         try:
             admitted = self._admission.of_call(
@@ -154,9 +154,7 @@ class ServedTools:
             reference, message = internal_error(f"tool {tool.name}")
             code, facts = "internal", {"reference": reference}
         else:
-            return CallToolResult(
-                content=[TextContent(type="text", text=text)], structured_content=structured
-            )
+            return Result(text, structured)
         footer = await self._footer(caller, arguments)
         return error_result(code, message, facts, structured=caller.structured, footer=footer)
 
