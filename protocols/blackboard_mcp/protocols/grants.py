@@ -6,9 +6,8 @@ roles are kept, or who admits callers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import Context, ContextVar, copy_context
+from collections.abc import Mapping
+from contextvars import Context, ContextVar, Token, copy_context
 from dataclasses import field
 from typing import Final
 
@@ -71,14 +70,19 @@ GRANTED: Final[ContextVar[Grant | None]] = ContextVar("blackboard_granted", defa
 """The grant of the present call; without one, writes come from the server itself or from a program in its process."""
 
 
-@contextmanager
-def under(grant: Grant | None) -> Iterator[None]:
-    """Makes all writes inside the `with` block use this grant."""
-    token = GRANTED.set(grant)
-    try:
-        yield
-    finally:
-        GRANTED.reset(token)
+class under:
+    """Context manager: all writes inside it use this grant."""
+
+    __slots__ = ("_grant", "_token")
+
+    def __init__(self, grant: Grant | None) -> None:
+        self._grant = grant
+
+    def __enter__(self) -> None:
+        self._token: Token[Grant | None] = GRANTED.set(self._grant)
+
+    def __exit__(self, *raised: object) -> None:
+        GRANTED.reset(self._token)
 
 
 def without() -> Context:

@@ -278,7 +278,7 @@ class Rights:
         lacking = grant.needs - grant.powers[member]
         if lacking:
             raise await self._refusal(principal, grant, member, next(a for a in Action if a in lacking))
-        return replace(grant, member=member)
+        return grant if member is None else replace(grant, member=member)
 
     async def _was_there(self, agent: str, board: str) -> bool:
         """Tells whether an agent of this name is already on the board; such an agent keeps a reserved name."""

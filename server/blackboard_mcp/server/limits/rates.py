@@ -65,8 +65,11 @@ class _Board:
 
     def take(self, who: str, items: float, now: float, halving: float) -> None:
         """Records that a principal wrote `items` units at `now`."""
-        self.took[who] = _Bucket(self.lately(who, now, halving) + items, now)
-        self.everybody = _Bucket(_halved(self.everybody, now, halving) + items, now)
+        took = self.took.get(who)
+        if took is None:
+            took = self.took[who] = _Bucket(0.0, now)
+        for bucket in (took, self.everybody):
+            bucket.level, bucket.at = _halved(bucket, now, halving) + items, now
 
     def sweep(self, now: float, halving: float) -> None:
         """Forgets principals with hardly any recent use, at most once a second."""

@@ -14,8 +14,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar, Token
 from typing import Any, Final, Generic, TypeVar
 
 from blackboard_mcp.protocols.metering import METER, Meter
@@ -69,19 +69,11 @@ class Turns:
         self._now = 0.0
         self._kept = _KEPT
 
-    @asynccontextmanager
-    async def taking(self, who: str, kind: str) -> AsyncIterator[CallTurn]:
+    def taking(self, who: str, kind: str) -> AbstractAsyncContextManager[CallTurn]:
         """Waits for a turn and keeps it for the block. `who` is the caller's account and `kind` the kind of
         call.
         """
-        turn = CallTurn(self, who, kind)
-        await turn.enter()
-        token = _turn.set(turn)
-        try:
-            yield turn
-        finally:
-            _turn.reset(token)
-            turn.leave()
+        return _Taking(CallTurn(self, who, kind))
 
     def _cost(self, caller: _Caller, kind: str) -> float:
         return caller.costs.get(kind) or self._usual.get(kind, FIRST_GUESS)
@@ -245,6 +237,24 @@ class CallTurn:
             return await _Stepped(work, self.meter)
         finally:
             METER.reset(token)
+
+
+class _Taking:
+    """A turn that is kept for a block."""
+
+    __slots__ = ("_token", "_turn")
+
+    def __init__(self, turn: CallTurn) -> None:
+        self._turn = turn
+
+    async def __aenter__(self) -> CallTurn:
+        await self._turn.enter()
+        self._token: Token[CallTurn | None] = _turn.set(self._turn)
+        return self._turn
+
+    async def __aexit__(self, *raised: object) -> None:
+        _turn.reset(self._token)
+        self._turn.leave()
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -321,7 +321,9 @@ class Blackboard:
             self._lettered[name, LETTERS[item.type], item.number] = None
         if agent != SYSTEM:
             self.activity.seen(name, agent)
-        posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
+        attention = self.looks.told(name, agent, posted.seq, posted.attention)
+        if attention is not posted.attention:
+            posted = replace(posted, attention=attention)
         posted = readable(posted)
         for fields in posts:
             if fields.ttl_seconds is not None:
