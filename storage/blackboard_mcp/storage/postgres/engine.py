@@ -46,9 +46,9 @@ _PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """The seconds between attempts to connect; the last one repeats."""
 _HURRIED: Final = 0.05
 _SURE: Final = 1.0
+"""The seconds between looks for others' commits: while somebody waits and no notifications come, and otherwise."""
 _UNHEARD: Final = 10.0
 """Seconds without an answer after which the connection for news is made anew: its database may be gone unseen."""
-"""The seconds between looks for others' commits: while somebody waits and no notifications come, and otherwise."""
 _LOCK: Final = (
     "UPDATE installation SET pulse = pulse + 1 "
     "RETURNING schema, pg_current_xact_id()::text, pulse, place, tableoid::bigint"

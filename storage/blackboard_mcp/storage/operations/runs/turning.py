@@ -441,9 +441,9 @@ def let_go(ledger: Ledger, agent: str = "") -> Steps[None]:
 
 def _is_gone(ledger: Ledger, agent: str, leaving: str) -> Steps[bool]:
     """Tells whether an agent is the one that leaves; where none does, whether it has left the board."""
-    return agent == leaving or (
-        not leaving and (yield from joining.has_left(ledger.board, agent, ledger.now))
-    )
+    if leaving:
+        return agent == leaving
+    return (yield from joining.has_left(ledger.board, agent, ledger.now))
 
 
 def sweep(write: Write) -> Steps[list[str]]:
