@@ -17,7 +17,7 @@ from .operation import Batch, Batched, Write
 from .operations.access import members
 from .operations.ledger.rows import Steps, T, micros
 from .operations.reading.item_states import KeptRows
-from .operations.reading.snapshots import KeptEvents
+from .operations.reading.kept_events import KeptEvents
 
 P = ParamSpec("P")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from blackboard_mcp.protocols.access import Role, Trust
-from blackboard_mcp.protocols.answers import SNAPSHOT_ITEMS, Committed, Once, Snapshot
+from blackboard_mcp.protocols.answers import SNAPSHOT_ITEMS, Committed, Log, Once, Snapshot
 from blackboard_mcp.protocols.archive import ArchiveDocument
 from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.changes import Judge
@@ -304,7 +304,6 @@ class SqlBoardStore(DebateMethods):
     read = reads(reading.read)
     versions = reads(version_operations.versions)
     query = reads(reading.query)
-    log = reads(reading.log)
     notice = reads_now(rule_operations.notice)
     beginnings = reads(reading.beginnings)
     stretches = reads(reading.stretches)
@@ -328,7 +327,25 @@ class SqlBoardStore(DebateMethods):
         """Returns everything that the agent's view is rendered from, all as of one moment."""
         return await self.engine.read(
             lambda: snapshots.snapshot(
-                board, agent, look=look, most=most, kept=self._kept_rows, kept_events=self._kept_events
+                board, agent, look=look, most=most, kept=self._kept_rows, events=self._kept_events
+            )
+        )
+
+    async def log(
+        self,
+        board: str,
+        agent: str,
+        after: int,
+        limit: int,
+        *,
+        look: int = 0,
+        place: int | None = None,
+        texts: int = 0,
+    ) -> Log:
+        """Returns at most `limit` events after a sequence, in order, as far as the agent may see them."""
+        return await self.engine.read(
+            lambda: reading.log(
+                board, agent, after, limit, look=look, place=place, texts=texts, kept=self._kept_events
             )
         )
 

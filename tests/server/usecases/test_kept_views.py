@@ -26,7 +26,7 @@ from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.blackboard import KEPT_SECONDS, Blackboard
 from blackboard_mcp.server.usecases.kept_views import KeptViews
 from blackboard_mcp.server.views import View, groups
-from blackboard_mcp.storage.operations.reading import item_states, snapshots
+from blackboard_mcp.storage.operations.reading import item_states, kept_events
 from blackboard_mcp.storage.operations.reading.item_states import KeptRow
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
@@ -100,7 +100,7 @@ async def _view(blackboard: Blackboard, agent: str, budget: int) -> tuple[View, 
 @pytest.fixture(autouse=True)
 def any_news_and_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few news are read whole, without asking first whether they are kept; and few items are grouped anew each time."""
-    monkeypatch.setattr(snapshots, "_FEW_NEWS", 0)
+    monkeypatch.setattr(kept_events, "FEW", 0)
     monkeypatch.setattr(groups, "_FEW", 1)
 
 
@@ -353,7 +353,7 @@ async def test_kept_events_say_what_is_left_of_them_after_forgetting(
 
 async def test_kept_events_take_bounded_room(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
     board, store = compared.blackboard, compared.handles[0]
-    monkeypatch.setattr(snapshots, "_KEPT_EVENTS", 10)
+    monkeypatch.setattr(kept_events, "MOST", 10)
     await board.post("alice", None, [PostFields(text="the first")])
     for n in range(30):
         await board.post("alice", None, [PostFields(text=f"note {n}")])

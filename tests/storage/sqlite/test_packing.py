@@ -10,7 +10,7 @@ import pytest
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.ledger.rows import sql
-from blackboard_mcp.storage.operations.reading import snapshots
+from blackboard_mcp.storage.operations.reading import kept_events
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.sqlite.packing import PACKED, fetched
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -40,7 +40,7 @@ def test_they_are_the_same_rows_in_the_same_order_with_the_same_types(
 
     draw_alike_everywhere(monkeypatch)  # the same walk by day and at night
     monkeypatch.setattr(group, "fetched", compared)
-    monkeypatch.setattr(snapshots, "_FEW_NEWS", 0)
+    monkeypatch.setattr(kept_events, "FEW", 2)
     walked = walk(opened, stride(4), seeds=(13,))
     if walked.error is not None:
         raise walked.error

@@ -30,7 +30,7 @@ from blackboard_mcp.storage import operations
 from blackboard_mcp.storage.history import exporting
 from blackboard_mcp.storage.operations.access.visibility import expanded
 from blackboard_mcp.storage.operations.ledger import read_set, rows
-from blackboard_mcp.storage.operations.reading import globs, snapshots
+from blackboard_mcp.storage.operations.reading import globs, kept_events, snapshots
 from blackboard_mcp.storage.operations.reading import items as reading
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
@@ -128,13 +128,25 @@ async def newest_archived(at: Table, patch: pytest.MonkeyPatch) -> None:
 
 async def news_stamps(at: Table, patch: pytest.MonkeyPatch) -> None:
     """A reader who may see the event had it kept."""
-    patch.setattr(snapshots, "_FEW_NEWS", 0)
+    patch.setattr(kept_events, "FEW", 0)
     await at.post("eve", "here I am")
     look = await at.seq()
     await keep(at, "hidden")
     shown = await at.post("alice", "shown")
     assert len((await at.store.snapshot(at.board, "bob", look=look)).news.events) == 2
     assert [event.item for event in (await view(at, look)).news.events] == [shown.id]
+
+
+async def log_stamps(at: Table, patch: pytest.MonkeyPatch) -> None:
+    """A reader who may see the event had it kept."""
+    patch.setattr(kept_events, "FEW", 0)
+    await at.post("eve", "here I am")
+    look = await at.seq()
+    hidden = await keep(at, "hidden")
+    shown = await at.post("alice", "shown")
+    for agent, items in (("bob", [hidden.id, shown.id]), ("eve", [shown.id])):
+        log = await at.store.log(at.board, agent, look, 9)
+        assert [event.item for event in log.events] == items
 
 
 async def news(at: Table, patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +160,7 @@ async def news(at: Table, patch: pytest.MonkeyPatch) -> None:
 async def news_departures(at: Table, patch: pytest.MonkeyPatch) -> None:
     """Eve wrote both, and they left before the last news."""
     patch.setattr(snapshots, "MOST_NEWS", 2)
-    patch.setattr(snapshots, "_FEW_NEWS", 1)
+    patch.setattr(snapshots, "_EARLIER", 1)
     shown, hidden = await at.post("eve", "shown"), await at.post("eve", "hidden")
     hide(at, hidden)
     look = await at.seq()
@@ -635,6 +647,7 @@ CHECKS: dict[Check, str] = {
         "status_counts"
     ),
     newest_archived: "newest_archived newest_archived:2",
+    log_stamps: "log_stamps",
     news: "news",
     news_departures: "news_departures",
     news_stamps: "news_stamps",
@@ -666,7 +679,7 @@ AGAIN: dict[str, set[str]] = {
     "the log of an item that was found for the agent: its events bear the item's mark": {
         *("amendments_of_item", "last_event_of_items"),
     },
-    "events that `news_stamps` found for the agent": {"news_at"},
+    "events that `news_stamps` or `log_stamps` found for the agent": {"news_at"},
     "the agent's own item, with the mark that it would write with now and so sees": {"said_before"},
     "what everybody sees claims only of what everybody sees": {"claims_of"},
     "whether an item that is listed is unfinished for all: a view shows only items that its agent sees": {

@@ -548,14 +548,12 @@ class Rendering:
             each = max(each, _share(sizes, _TEXTS_TOKENS))
         told_later = opened_to_concede(news.events)
 
-        def is_apart(event: Event) -> bool:
-            return news.subscription is None and (event.event in LEFT or event.event in QUIET)
-
+        aside = LEFT | QUIET if news.subscription is None else frozenset()
         for place, event in enumerate(news.events):
             if event.seq in told_later:
                 shown.append(event.seq)
                 continue
-            if is_apart(event):
+            if event.event in aside:
                 apart.append(event)
                 shown.append(event.seq)
                 continue
@@ -563,7 +561,7 @@ class Rendering:
             spent += cost + 1
             if spent > budget and lines:
                 rest = news.events[place:]
-                more = sum(one.seq not in told_later and not is_apart(one) for one in rest)
+                more = sum([one.seq not in told_later and one.event not in aside for one in rest])
                 lines.append(f"… {more} more: {_go_on(news, shown[-1], budget)}")
                 reached = shown[-1]
                 break

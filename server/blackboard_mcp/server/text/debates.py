@@ -258,7 +258,9 @@ def concession(event: Event) -> str:
 
 def opened_to_concede(events: Sequence[Event]) -> set[int]:
     """Returns the sequences at which debates were opened by a concession, which alone is worth a line."""
-    ends = {event.seq: event.item for event in events if concession(event)}
+    ends = {e.seq: e.item for e in events if e.event is EventType.DEBATE_CLOSED and concession(e)}
+    if not ends:
+        return set()
     return {
         event.seq
         for event in events

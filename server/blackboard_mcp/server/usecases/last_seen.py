@@ -95,7 +95,7 @@ class Looks:
         begun = {
             event.number
             for event in events
-            if event.number is not None and event.event in BEGUN and event.seq in delivered
+            if event.seq in delivered and event.event in BEGUN and event.number is not None
         }
         if begun:
             self._activity.sighted(board, agent, begun, way)
@@ -116,17 +116,15 @@ class Looks:
         self._activity.sighted(board.id, agent, read, Way.VIEW)
         texts = read | {parse_ref(id_).number for id_ in view.folded}
         named = {parse_ref(id_).number for id_ in view.stubs}
-        told = [
-            event.seq
-            for event in snapshot.news.events
-            if event.event not in _WRITTEN and event.number in named
-        ]
-        undecided = {e.seq for e in snapshot.news.events if e.event is EventType.DEBATE_PENDING}
+        posted = EventType.ITEM_POSTED
+        events = [event for event in snapshot.news.events if event.event is not posted]
+        told = [event.seq for event in events if event.event not in _WRITTEN and event.number in named]
+        undecided = {e.seq for e in events if e.event is EventType.DEBATE_PENDING}
         told = [at for at in told if at not in undecided]
         told += view.told
         shown = {at for at, number in attention.fresh if number in texts} - undecided
         authors = snapshot.news.authors
-        own = {e.seq for e in snapshot.news.events if e.event in LEFT and authors.get(e.item or "") == agent}
+        own = {e.seq for e in events if e.event in LEFT and authors.get(e.item or "") == agent}
         if not own or own & set(view.told):
             self._viewed[board.id, agent] = board.seq
         return self._saw(board.id, agent, board.seq, attention, shown.union(told))

@@ -203,6 +203,11 @@ def numbers(values: Iterable[int]) -> str:
     return "[" + ",".join(map(str, sorted(set(values)))) + "]"
 
 
+def versions_asked(wanted: Iterable[tuple[int, int]]) -> str:
+    """Returns pairs of number and version as such a list of single numbers, which SQLite reads in half the time."""
+    return numbers([(version << 32) + number for number, version in wanted])
+
+
 class Kinds(NamedTuple):
     """What a board has rows of at all, so that statements about many items need not look for more of it."""
 

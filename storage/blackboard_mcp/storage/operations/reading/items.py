@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
@@ -42,9 +43,12 @@ from ..ledger.rows import (
     micros,
     numbers,
     sql,
+    versions_asked,
 )
 from . import globs as globbing
+from . import kept_events
 from .item_states import values
+from .kept_events import KeptEvents
 
 
 def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0) -> Steps[Found]:
@@ -277,11 +281,13 @@ def log(
     look: int = 0,
     place: int | None = None,
     texts: int = 0,
+    kept: KeptEvents,
 ) -> Steps[Log]:
     """Returns at most `limit` events after a sequence, in order, as far as the agent may see them.
 
     A `place` is checked as `end_of_log` does; with one, at most `_REACH` events are gone through, and the caller goes
-    on from the log's cursor. With the events come the beginnings of at most so many `texts`.
+    on from the log's cursor. With the events come the beginnings of at most so many `texts`. `kept` are events that
+    this store read before.
     """
     row = yield from get_board(board)
     if place is not None:
@@ -289,15 +295,21 @@ def log(
     reach = row.seq
     if place is not None and row.seq - after > _REACH:
         ((reach,),) = yield sql("log_reach"), (row.no, after, _REACH)  # sequences may have gaps
-    listed = (yield sql("events_after"), (row.no, after, agent, limit + 1, reach)) if after < row.seq else []
-    events = tuple(event_of(raw) for raw in listed[:limit])
+    whole = min(reach - after, limit) <= kept_events.FEW
+    name = "events_after" if whole else "log_stamps"
+    listed = (yield sql(name), (row.no, after, agent, limit + 1, reach)) if after < row.seq else []
     full = len(listed) > limit
-    told = [(event.number, event.version or 1) for event in events if event.event in BEGUN and event.number]
-    begun = (yield from _beginnings(row, agent, told[:texts])) if texts and told else {}
+    del listed[limit:]
+    events = [event_of(raw) for raw in listed] if whole else []
+    if not whole:
+        events = yield from kept_events.events_of(row.no, agent, listed, kept)
+    told = islice([event for event in events if event.event in BEGUN and event.item is not None], texts)
+    wanted = [(event.number or 0, event.version or 1) for event in told]
+    begun = (yield from _beginnings(row, agent, wanted)) if wanted else {}
     standing = yield from standing_of(row.no, agent, look)
     waiting = yield from attention_to(row.no, agent, standing)
     cursor = events[-1].seq if full else max(after, reach)
-    return Log(events, cursor, row.seq, full or reach < row.seq, waiting, standing[0], begun)
+    return Log(tuple(events), cursor, row.seq, full or reach < row.seq, waiting, standing[0], begun)
 
 
 def beginnings(
@@ -311,7 +323,7 @@ def beginnings(
 def _beginnings(
     row: BoardRow, agent: str, wanted: Iterable[tuple[int, int]]
 ) -> Steps[dict[tuple[int, int], str]]:
-    listed = yield sql("beginnings"), (row.no, dumps(sorted(set(wanted))), agent)
+    listed = yield sql("beginnings"), (row.no, versions_asked(wanted), agent)
     return {(number, version): text for number, version, text in listed}
 
 

@@ -16,7 +16,7 @@ from ...operation import Write
 from ..agenda import rows as tasks
 from ..agenda.reservations import listed, overlap
 from ..ledger.ledger import attention, find_board, get_board, load
-from ..ledger.rows import BoardRow, Steps, dumps, sql
+from ..ledger.rows import BoardRow, Steps, sql, versions_asked
 
 _SCHEMES = {"path": "file", "key": "key"}
 _CLAIMS = 10
@@ -99,7 +99,7 @@ def notice_on(
     if wanted.rules and rules is None:
         rules = yield from rules_on(row, agent, now)
     if missing := sorted(set(wanted.texts) - texts.keys()):
-        asked = dumps([(number, 1) for number in missing])
+        asked = versions_asked((number, 1) for number in missing)
         texts |= {number: text for number, _, text in (yield sql("beginnings"), (row.no, asked, agent))}
     return Notice(
         seq=row.seq,

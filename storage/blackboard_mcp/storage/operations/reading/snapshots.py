@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import cast
 
 from blackboard_mcp.protocols.answers import LAST_ACTS, SNAPSHOT_ITEMS, Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
-from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone, item_id
 from blackboard_mcp.protocols.pruning import may_return
 
@@ -38,16 +37,16 @@ from ..ledger.rows import (
     sql,
 )
 from ..runs.rows import live as live_run
+from . import kept_events
 from .item_states import KeptRows, load_kept, values
+from .kept_events import KeptEvents
 
 MOST_REQUESTS = 3
 MOST_NEWS = 400
-_FEW_NEWS = 30
-"""Most events of a board since a look that are read whole, without asking first whether they are kept."""
+_EARLIER = 30
+"""Most departures before the last news that a view tells."""
 _DEPARTURES_REACH = 10_000
 """Sequences before those of the news in which departures that concern the reader are looked for."""
-_KEPT_EVENTS = 4_096
-"""Events that are kept before all of them are dropped."""
 _OF_TYPE = 2 / 15
 """The part of a snapshot's items that open work of one type may take before the most important items do."""
 _ENDED = 12
@@ -79,11 +78,11 @@ def snapshot(
     look: int = 0,
     most: int = SNAPSHOT_ITEMS,
     kept: KeptRows,
-    kept_events: KeptEvents,
+    events: KeptEvents,
 ) -> Steps[Snapshot]:
     """Returns everything that the agent's view is rendered from, all as of one moment.
 
-    `kept` are rows that this store read before, and `kept_events` events.
+    `kept` are rows that this store read before, and `events` are events.
     """
     row = yield from get_board(board)
     no = row.no
@@ -144,7 +143,7 @@ def snapshot(
         tokens=live_tokens,
         here=tuple((r[0], instant(r[1])) for r in last),
         roles=roles,
-        news=(yield from _news(row, agent, known, kept_events)),
+        news=(yield from _news(row, agent, known, events)),
         types=live,
         asked=asked_of,
         answered=(yield from _sources("answers_to", no, asking if kinds.edges else (), agent)),
@@ -199,39 +198,35 @@ def _sources(name: str, no: int, targets: Collection[int], agent: str) -> Steps[
     return {target: item_id(type_, source) for target, source, type_ in rows}
 
 
-KeptEvents = dict[tuple[int | str, ...], Event]
-"""Events as they were committed, by the columns of the statement `news_stamps`.
-
-Whoever may not see an event is not told its columns, and so does not find it here.
-"""
-
-
 def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[News]:
     """Returns recent events that the agent was not shown, with the authors of items that left."""
     if not look:
         return News()
     no, first = board.no, int(look) if look.viewed is None else min(int(look), look.viewed)
-    if board.seq - first <= _FEW_NEWS:
+    if board.seq - first <= kept_events.FEW:
         rows = yield sql("news"), (no, first, agent, MOST_NEWS + 1)
         listed = [event_of(raw) for raw in reversed(rows)]
     else:
         rows = yield sql("news_stamps"), (no, first, agent, MOST_NEWS + 1)
-        listed = yield from _events(no, agent, rows[::-1], kept)
+        listed = yield from kept_events.events_of(no, agent, rows[::-1], kept)
     whole = len(listed) <= MOST_NEWS or listed[0].seq <= look
     if len(listed) > MOST_NEWS:
         del listed[0]
         oldest = listed[0].seq
         after, kinds = max(first, oldest - _DEPARTURES_REACH), dumps([str(kind) for kind in _LEFT])
-        earlier = yield sql("news_departures"), (no, after, oldest, agent, kinds, _FEW_NEWS)
+        earlier = yield sql("news_departures"), (no, after, oldest, agent, kinds, _EARLIER)
         listed[:0] = [event_of(raw) for raw in reversed(earlier)]
     # What left and concerned the agent was news to it, so the look covers it.
-    passed = {e.seq for e in listed if e.seq <= look and e.event in _LEFT and agent not in e.concerns}
+    departed = [e for e in listed if e.event in _LEFT]
+    passed = {e.seq for e in departed if e.seq <= look and agent not in e.concerns}
     events = tuple(
         [e for e in listed if (e.seq > look or e.seq in passed) and e.seq not in look.above]
         if look.above or first < look
         else listed
     )
-    left = {int(e.item.partition("-")[2]) for e in events if e.event in _LEFT and e.item is not None}
+    left: set[int] = set()
+    if departed:
+        left = {int(e.item.partition("-")[2]) for e in events if e.event in _LEFT and e.item is not None}
     authors: dict[str, str] = {}
     gone: set[str] = set()
     moot: set[str] = set()
@@ -261,21 +256,6 @@ def _news(board: BoardRow, agent: str, look: Look, kept: KeptEvents) -> Steps[Ne
         moot=frozenset(moot),
         too_large=frozenset(large),
     )
-
-
-def _events(no: int, agent: str, stamps: Rows, kept: KeptEvents) -> Steps[list[Event]]:
-    """Returns the events of rows of `news_stamps`; reads only those that are not kept as they are, and keeps them."""
-    found = list(map(kept.get, stamps))
-    if all(found):
-        return cast(list[Event], found)
-    missing = [stamp[1] for stamp, event in zip(stamps, found, strict=True) if event is None]
-    if len(kept) > _KEPT_EVENTS:
-        kept.clear()
-    loaded = {raw[0]: event_of(raw) for raw in (yield sql("news_at"), (no, numbers(missing), agent))}
-    for place, stamp in enumerate(stamps):
-        if (event := loaded.get(stamp[1])) is not None:
-            found[place] = kept[stamp] = event
-    return [event for event in found if event is not None]
 
 
 def _figures(

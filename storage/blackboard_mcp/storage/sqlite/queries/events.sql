@@ -57,6 +57,12 @@ ON CONFLICT DO UPDATE SET cursor = excluded.cursor, above = excluded.above, told
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
 FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND seq <= ?5 ORDER BY seq LIMIT ?4;
 
+-- name: log_stamps
+-- The same events as `events_after`, with what tells whether a kept event is as it was.
+SELECT seq, at, CASE WHEN PUBLIC(owner) AND tags = '[]' AND data = '{}' THEN ''
+                     ELSE length(tags) || ' ' || length(data) || ' ' || owner END
+FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND seq <= ?5 ORDER BY seq LIMIT ?4;
+
 -- name: events_whole
 -- The log after a sequence, whoever may see it.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns

@@ -12,13 +12,15 @@ SELECT board, number, seq, updated_at, tokens
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: beginnings
--- The first characters of versions (a JSON list of [number, version]) of items that an agent may see.
-SELECT i.number, CAST(json_extract(w.value, '$[1]') AS INTEGER),
-       substr(ltrim(CASE WHEN i.version = json_extract(w.value, '$[1]') THEN i.text ELSE v.text END,
+-- The first characters of versions of items that an agent may see: a JSON list of numbers, to each of which its version
+-- is added 4294967296 times.
+SELECT i.number, CAST(w.value AS INTEGER) / 4294967296,
+       substr(ltrim(CASE WHEN i.version = CAST(w.value AS INTEGER) / 4294967296 THEN i.text ELSE v.text END,
                     char(9, 10, 13, 32)), 1, 2001)
-FROM json_each(?2) w CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(w.value, '$[0]')
-LEFT JOIN item_version v ON v.board = i.board AND v.number = i.number AND v.version = json_extract(w.value, '$[1]')
-WHERE VISIBLE(i.owner, ?3) AND (i.version = json_extract(w.value, '$[1]') OR v.version IS NOT NULL);
+FROM json_each(?2) w CROSS JOIN item i ON i.board = ?1 AND i.number = CAST(w.value AS INTEGER) % 4294967296
+LEFT JOIN item_version v
+    ON v.board = i.board AND v.number = i.number AND v.version = CAST(w.value AS INTEGER) / 4294967296
+WHERE VISIBLE(i.owner, ?3) AND (i.version = CAST(w.value AS INTEGER) / 4294967296 OR v.version IS NOT NULL);
 
 -- name: items_by_key
 -- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before the

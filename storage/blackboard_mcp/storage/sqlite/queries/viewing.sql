@@ -60,7 +60,8 @@ FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 
 
 -- name: news_stamps
 -- The same events as `news`, with what tells whether a kept event is as it was.
-SELECT board, seq, at, owner, length(tags), length(data)
+SELECT seq, at, CASE WHEN PUBLIC(owner) AND tags = '[]' AND data = '{}' THEN ''
+                     ELSE length(tags) || ' ' || length(data) || ' ' || owner END
 FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 ORDER BY seq DESC LIMIT ?4;
 
 -- name: news_at
