@@ -184,7 +184,7 @@ def pause(waited: float) -> None:
 def connect(location: str) -> Raw:
     """Opens a connection in autocommit mode, so transactions are explicit; it never waits for locks by itself."""
     connection: Raw = library().connect(
-        location, timeout=0, isolation_level=None, cached_statements=512, check_same_thread=True
+        location, timeout=0, isolation_level=None, cached_statements=768, check_same_thread=True
     )
     return connection
 

@@ -6,11 +6,15 @@ rows of numbers and short texts run as one that returns them all as one text, in
 list of what it is asked for, since nobody else has the interpreter while the text is parsed.
 
 In the same way one statement is run for many values at once.
+
+A list of one value, as most are, is given as the value: for a list SQLite parses JSON and fills a table in memory,
+which takes longer than to find one row.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -32,6 +36,9 @@ PACKED: Final = (
 )
 """Names of the statements."""
 _PLACE: Final = re.compile(r"\?(\d+)")
+_LISTED: Final = re.compile(r"\b(NOT )?IN \(SELECT value FROM json_each\(\?(\d+)\)\)")
+_ONE: Final = re.compile(r'\[(?:([0-9]{1,18})|"([^"\\]*)")\]')
+"""A JSON list of one number, or of one text without anything escaped."""
 _VALUES: Final = re.compile(r"(?<=VALUES )(\(.*?\))(?=\s+ON CONFLICT|\s*$)", re.DOTALL)
 _LAST: Final = re.compile(r" LIMIT \+?\?(\d+)\s*$")
 _FEW: Final = 3
@@ -58,6 +65,38 @@ def packed(text: str, columns: int) -> str:
     return f"WITH r({names}) AS ({whole}) SELECT {rows} FROM r"  # noqa: S608
 
 
+@cache
+def lists_of(text: str) -> tuple[int, ...]:
+    """Returns the places of values that a statement uses as lists alone, in which a column is looked for."""
+    uses = Counter(map(int, _PLACE.findall(text)))
+    lists = Counter(int(place) for _, place in _LISTED.findall(text))
+    return tuple(place for place, times in lists.items() if times == uses[place])
+
+
+@lru_cache(1024)
+def for_single(text: str, places: tuple[int, ...]) -> str:
+    """Returns a statement that takes a value at each of these places of `lists_of`, in place of a list of one."""
+
+    def compared(found: re.Match[str]) -> str:
+        return f"{'<>' if found[1] else '='} ?{found[2]}" if int(found[2]) in places else found[0]
+
+    return _LISTED.sub(compared, text)
+
+
+def _unlisted(text: str, parameters: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Returns the same statement and values with single values in place of lists of one."""
+    given: list[Any] = []
+    places: list[int] = []
+    for place in lists_of(text):
+        listed = parameters[place - 1]
+        one = _ONE.fullmatch(listed) if type(listed) is str else None
+        if one is not None:
+            given = given or [*parameters]
+            given[place - 1] = int(one[1]) if one[1] else one[2]
+            places.append(place)
+    return (for_single(text, tuple(places)), given) if places else (text, parameters)
+
+
 Execute = Callable[[str, Sequence[Any]], Any]
 
 
@@ -68,9 +107,9 @@ def fetched(execute: Execute, text: str, parameters: Sequence[Any]) -> Rows:
     known = _texts().get(text)
     if known:
         whole, columns = known
-        ((found,),) = execute(whole, parameters)
+        ((found,),) = execute(*_unlisted(whole, parameters))
         return list(zip(*parsed(found), strict=True) if columns <= _FEW else map(tuple, parsed(found)))
-    cursor = execute(text, parameters)
+    cursor = execute(*_unlisted(text, parameters))
     if known is not None:
         columns = len(cursor.description)
         _texts()[text] = packed(text, columns), columns

@@ -62,8 +62,8 @@ WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
 -- name: critiques_of
 -- The critiques of some debates (a JSON list of debate ids), with the answer to each, and whether it was taken back.
 SELECT c.debate, c.critique, c.answer, i.status IN ('WITHDRAWN', 'INVALIDATED')
-FROM json_each(?2) w CROSS JOIN debate_critique c ON c.board = ?1 AND c.debate = w.value
-CROSS JOIN item i ON i.board = ?1 AND i.number = c.critique ORDER BY c.debate, c.critique;
+FROM debate_critique c CROSS JOIN item i ON i.board = ?1 AND i.number = c.critique
+WHERE c.board = ?1 AND c.debate IN (SELECT value FROM json_each(?2)) ORDER BY c.debate, c.critique;
 
 -- name: critique_answered
 -- A critique got an answer in a debate, or with 0 has none any more.
@@ -119,10 +119,10 @@ WHERE o.board = ?1 AND o.agent <> ?2 AND o.state = 'outstanding' AND VISIBLE(i.o
 ORDER BY o.since, o.item, o.agent, o.duty LIMIT ?3;
 
 -- name: obligations_of_debates
--- Obligations of some debates (a JSON list of ids; 0 is none). The order of the join is forced: the list first.
-SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since FROM json_each(?2) d
-CROSS JOIN obligation o INDEXED BY obligation_debate ON o.board = ?1 AND o.debate = d.value
-ORDER BY o.since, o.agent, o.item, o.duty;
+-- Obligations of some debates (a JSON list of ids; 0 is none).
+SELECT agent, item, duty, state, debate, reason, since FROM obligation INDEXED BY obligation_debate
+WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2))
+ORDER BY since, agent, item, duty;
 
 -- name: obligations_of_item
 -- Obligations that name one item, or that arose in debates on it.
@@ -328,5 +328,5 @@ WHERE board = ?1 AND state = 'OPEN' AND moved_at <= ?2 ORDER BY id LIMIT ?3;
 
 -- name: debates_of_critiques
 -- Debates by critique, for some critiques (a JSON list), oldest first.
-SELECT c.critique, d.state FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
+SELECT c.critique, d.state FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) ORDER BY d.id;

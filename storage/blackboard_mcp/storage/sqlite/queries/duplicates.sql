@@ -28,12 +28,12 @@ ORDER BY i.number DESC LIMIT 20;
 
 -- name: critiques_before
 -- Critiques of some items (a JSON list) in open debates, older than an item, that an agent may see; oldest first.
-SELECT DISTINCT i.number FROM json_each(?2) t
-CROSS JOIN edge e INDEXED BY edge_target ON e.board = ?1 AND e.target = t.value AND e.kind = 'critiques'
+SELECT DISTINCT i.number FROM edge e INDEXED BY edge_target
 CROSS JOIN item i ON i.board = ?1 AND i.number = e.source AND i.type = 'CRITIQUE'
 CROSS JOIN debate_critique c ON c.board = ?1 AND c.critique = i.number
 CROSS JOIN debate d ON d.board = ?1 AND d.id = c.debate AND d.state = 'OPEN'
-WHERE i.number < ?3 AND i.status IN ('ACTIVE', 'DEBATED') AND VISIBLE(i.owner, ?4)
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'critiques'
+  AND i.number < ?3 AND i.status IN ('ACTIVE', 'DEBATED') AND VISIBLE(i.owner, ?4)
 ORDER BY i.number;
 
 -- name: findings_alike

@@ -115,11 +115,10 @@ ORDER BY i.number DESC LIMIT ?7;
 
 -- name: crossing_talk
 -- The same for no types; ?5 are the numbers (a JSON list) of what the events ?3 are about.
-SELECT i.number FROM json_each(?6) t
-CROSS JOIN edge x INDEXED BY edge_target ON x.board = ?1 AND x.target = t.value
-  AND x.kind IN ('replies_to', 'critiques') AND x.source IN (SELECT value FROM json_each(?5))
+SELECT i.number FROM edge x INDEXED BY edge_target
 CROSS JOIN item i ON i.board = ?1 AND i.number = x.source
-WHERE i.key IS NULL AND VISIBLE(i.owner, ?2) AND i.status IN (SELECT value FROM json_each(?4))
+WHERE x.board = ?1 AND x.target IN (SELECT value FROM json_each(?6)) AND x.kind IN ('replies_to', 'critiques')
+  AND x.source IN (SELECT value FROM json_each(?5)) AND i.key IS NULL AND VISIBLE(i.owner, ?2) AND i.status IN (SELECT value FROM json_each(?4))
   AND EXISTS (SELECT 1 FROM event e INDEXED BY event_item WHERE e.board = ?1 AND e.item = i.number
               AND e.event = 'item.posted' AND e.seq IN (SELECT value FROM json_each(?3)))
 GROUP BY i.number ORDER BY i.number DESC LIMIT ?7;
