@@ -174,7 +174,7 @@ def _resolve(future: Any, result: Any) -> None:
 def author_may_close(patch: pytest.MonkeyPatch) -> None:
     """Consensus counts the author under criticism."""
 
-    def settle(opened: Ledger, debate: debating.Open) -> rows.Steps[bool]:
+    def settle(opened: Ledger, debate: debating.Open, _: Rows | None) -> rows.Steps[bool]:
         listed = yield rows.sql("obligations_of_debates"), (opened.no, rows.numbers([debate.id]))
         if not any(row[2] == "acknowledge" and row[3] == "acknowledged" for row in listed):
             return False
@@ -208,6 +208,7 @@ def critics_agree_with_themselves(patch: pytest.MonkeyPatch) -> None:
         return (yield from summon(ledger, debate, root, []))
 
     patch.setattr(debating, "_open_debates", answered)
+    patch.setattr(debating, "_judging", lambda *_: ObligationState.OUTSTANDING)
     for module in (answering, debating):
         patch.setattr(module, "summon", at_once)
 

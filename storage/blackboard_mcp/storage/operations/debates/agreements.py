@@ -105,8 +105,9 @@ def _oblige(ledger: Ledger, row: ItemRow, names: Sequence[str], more: dict[str, 
     """Makes the agents owe agreement, with one event; `more` goes into its data."""
     if not names:
         return
+    due = str(ObligationState.OUTSTANDING)
     for name in names:
-        yield sql("obligation_add"), (ledger.no, name, row.number, str(Duty.AGREE), 0, ledger.now)
+        yield sql("obligation_add"), (ledger.no, name, row.number, str(Duty.AGREE), 0, ledger.now, due)
     data = {"agents": list(names[:_TOLD]), **more}
     if len(names) > _TOLD:
         data["more"] = len(names) - _TOLD

@@ -113,11 +113,12 @@ def _answered(
 
 def ask_again(ledger: Ledger, critique: ItemRow, debate: int, root: int) -> Steps[None]:
     """Requires a new answer and a new judgement by the critic, because the critique has a new version."""
+    due = str(ObligationState.OUTSTANDING)
     yield sql("critique_answered"), (ledger.no, debate, critique.number, 0)
     for agent, item, duty, _state, of, *_ in (yield sql("obligations_of_item"), (ledger.no, critique.number)):
         if duty == Duty.RESPOND and of == debate:
-            yield sql("obligation_add"), (ledger.no, agent, item, duty, debate, ledger.now)
-    judge = (ledger.no, critique.author, root, str(Duty.ACKNOWLEDGE), debate, ledger.now)
+            yield sql("obligation_add"), (ledger.no, agent, item, duty, debate, ledger.now, due)
+    judge = (ledger.no, critique.author, root, str(Duty.ACKNOWLEDGE), debate, ledger.now, due)
     yield sql("obligation_add"), judge
     yield from summon(ledger, debate, root)
 

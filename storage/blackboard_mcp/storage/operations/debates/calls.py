@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, Item, ItemType, Status, Zone
 
-from ...operation import Write
+from ...operation import Rows, Write
 from ..items import questions
 from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, load_any, load_visible, open_ledger, standing
@@ -57,7 +57,7 @@ def debate(
     ledger = yield from open_ledger(write, board, agent)
     yield from act(ledger, call, call.number)
     yield from ledger.close()
-    return (yield from status_on(ledger.board, agent, call.number, look))
+    return (yield from status_on(ledger.board, agent, call.number, look, ledger))
 
 
 def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
@@ -149,11 +149,13 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     waiting = [] if debate is None else debate.waiting
+    asked_to_agree = any(row[2] == Duty.AGREE for row in rows)
+    of_debate: Rows = []
     if debate is not None:
         of_debate = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
         rows += [row for row in of_debate if row[1] != item.number]
     rows = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
-    agreed = yield from agreements.give(ledger, item, call.reason)
+    agreed = asked_to_agree and (yield from agreements.give(ledger, item, call.reason))
     if agreed and not any(_owes(ledger.agent, row) for row in rows):
         return  # its acknowledgement in the debate has to wait for the answers
     if debate is not None and waiting and not any(_owes(ledger.agent, row) for row in rows):
@@ -198,7 +200,12 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )
     if debate is not None and not agreed and met <= {debate.id}:
-        yield from _advance(ledger, debate, met)
+        done = str(ObligationState.ACKNOWLEDGED), debate.id, call.reason
+        listed = [
+            (*row[:3], *done, row[6]) if row[2] == Duty.ACKNOWLEDGE and _owes(ledger.agent, row) else row
+            for row in of_debate
+        ]
+        yield from _advance(ledger, debate, met, listed if asked else None)
     else:
         yield from _advance_each(ledger, met if debate is None else {*met, debate.id}, met)
 
@@ -214,11 +221,14 @@ def _advance_each(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps
         yield from _advance(ledger, debate, changed)
 
 
-def _advance(ledger: Ledger, debate: Open, changed: set[int]) -> Steps[None]:
-    """Closes one debate if its rule is met; if it is among `changed`, its time until expiry starts anew."""
+def _advance(ledger: Ledger, debate: Open, changed: set[int], rows: Rows | None = None) -> Steps[None]:
+    """Closes one debate if its rule is met; if it is among `changed`, its time until expiry starts anew.
+
+    `rows` are its obligations, if the caller knows them.
+    """
     if debate.id in changed:
         yield from moved(ledger, debate.id)
-    yield from settle(ledger, debate)
+    yield from settle(ledger, debate, rows)
 
 
 def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:

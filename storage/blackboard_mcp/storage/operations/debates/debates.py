@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, ItemType, Status, Zone
 
-from ...operation import Rows
+from ...operation import Many, Rows
 from ..items import questions, retraction
 from ..leaving import guard_index, pressure
 from ..ledger.ledger import Ledger, load_any, standing
@@ -105,7 +105,8 @@ def moved(ledger: Ledger, debate: int) -> Steps[None]:
 
 def owe(ledger: Ledger, agent: str, item: int, duty: Duty, debate: int) -> Steps[None]:
     """Makes the agent owe the item a duty in a debate; `debate` is 0 for none."""
-    yield sql("obligation_add"), (ledger.no, agent, item, str(duty), debate, ledger.now)
+    state = str(ObligationState.OUTSTANDING)
+    yield sql("obligation_add"), (ledger.no, agent, item, str(duty), debate, ledger.now, state)
 
 
 def settle_duty(ledger: Ledger, row: Sequence[object], state: ObligationState, reason: str) -> Steps[None]:
@@ -115,15 +116,21 @@ def settle_duty(ledger: Ledger, row: Sequence[object], state: ObligationState, r
 
 
 def _begin(
-    ledger: Ledger, root: ItemRow, critique: ItemRow | None, watchers: Iterable[str], *, explicit: bool
-) -> Steps[Open]:
-    """Opens a debate on `root`; agents who already watch the item or a topic of it watch the debate too."""
+    ledger: Ledger, root: ItemRow, watchers: Iterable[str], by: _Critique | None = None
+) -> Steps[None]:
+    """Opens a debate on `root`, by a critique or by a call.
+
+    Agents who already watch the item or a topic of it watch the debate too. They are asked to judge, but for a critique
+    once it is answered.
+    """
     if root.zone == Zone.ARCHIVE:
         yield from ledger.restore(root, why="debate")
     obliged = dict.fromkeys(watchers)
+    asked = False
     for row in (yield sql("obligations_of_item"), (ledger.no, root.number)):
         if row[2] == Duty.ACKNOWLEDGE and row[4] == 0 and row[3] != ObligationState.WAIVED:
             obliged[row[0]] = None
+            asked = asked or row[3] == ObligationState.OUTSTANDING
     by_topic = yield from watchers_of(ledger, root)
     obliged.update(dict.fromkeys(name for name in by_topic[:MAX_BY_TOPIC] if name != root.author))
     former = {"status": root.status}
@@ -132,30 +139,70 @@ def _begin(
     data: dict[str, object] = {"watchers": list(obliged)[:8], **differences(former, {"status": root.status})}
     if len(by_topic) > MAX_BY_TOPIC:
         data["not_obliged"] = len(by_topic) - MAX_BY_TOPIC
-    if critique is not None:
-        data["critique"] = critique.id
+    if by is not None:
+        data["critique"] = by.item.id
     ledger.holding.add(root.number)
     seq = yield from ledger.emit(
         EventType.DEBATE_OPENED,
         root,
         data=data,
         concerns=[root.author, *obliged],
-        told=critique is not None,
+        told=by is not None,
     )
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
-    yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
+    yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(by is None), ledger.now, "")
     # The walk from the root reaches the critique over its edge, so that no second one begins there.
-    yield from guard_index.hold(ledger.no, seq, [root.number])
-    for watcher in obliged:
-        yield from owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
-    return Open(seq, root, [], [], explicit, ledger.agent)
+    alone = by.item.number if by is not None and by.alone else None
+    yield from guard_index.hold(ledger.no, seq, root.number, free=by is not None and by.free, alone=alone)
+    judging = _judging(ledger, by)
+    ack, duties = str(Duty.ACKNOWLEDGE), Many()
+    for name in obliged:
+        duties.append((ledger.no, name, root.number, ack, seq, ledger.now, str(judging)))
+    if by is not None:
+        yield sql("debate_critique_add"), (ledger.no, by.item.number, seq)
+        if by.answers:
+            due = (str(Duty.RESPOND), seq, ledger.now, str(ObligationState.OUTSTANDING))
+            duties.append((ledger.no, by.answers, by.item.number, *due))
+    if duties:
+        yield sql("obligation_add"), duties
+    if by is not None and (asked or judging is ObligationState.OUTSTANDING):
+        yield from summon(ledger, seq, root.number, [by.item.number])
 
 
-def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
+def _judging(ledger: Ledger, by: _Critique | None) -> ObligationState:
+    """Returns the state of the watchers' duty to judge when a debate opens: a critique has no answer yet."""
+    # Votes do not wait for answers that nobody owes.
+    return (
+        ObligationState.OUTSTANDING if by is None or ledger.board.config.quorum else ObligationState.WATCHING
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Critique:
+    """A critique that opens a debate.
+
+    Attributes:
+        item: the critique.
+        answers: who owes it an answer; empty for nobody.
+        free: tells whether no debate protects what it criticises.
+        alone: tells whether it has one edge and is reached by no other.
+    """
+
+    item: ItemRow
+    answers: str
+    free: bool
+    alone: bool
+
+
+def critique(
+    ledger: Ledger, item: ItemRow, target: ItemRow, *, free: bool = False, alone: bool = False
+) -> Steps[None]:
     """Applies a critique of another agent's item: opens a debate on it, or joins the open one.
 
-    A critique of an item that already fell, or of a critique that was withdrawn, has no effect.
+    A critique of an item that already fell, or of a critique that was withdrawn, has no effect. `free` tells whether no
+    debate protects the target, so that none is about it; `alone`, whether the critique has one edge, and is reached
+    by no other.
 
     Raises:
         Conflict: the item was deleted or forgotten.
@@ -167,31 +214,34 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     standing(target)
     if not TRANSITIONS[Status(target.status)]:
         return  # it fell already, so a debate could not change anything
-    debate = yield from debate_about(ledger.no, target)
+    debate = None if free else (yield from debate_about(ledger.no, target))
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
-    if debate is None:
-        debate = yield from _begin(ledger, target, item, [ledger.agent], explicit=False)
-    else:
-        yield from guard_index.hold(ledger.no, debate.id, [item.number])
-        yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
-        yield from ledger.emit(
-            EventType.DEBATE_JOINED,
-            debate.root,
-            data={"critique": item.id},
-            concerns=[target.author, debate.root.author],
-            told=target.author == debate.root.author,
-        )
-        yield from moved(ledger, debate.id)
-        rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-        for row in rows:  # with a new critique, an agent has answered the request to confirm a decision
-            if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
-                yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
-    yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     answers = target.author
     if answers == ledger.agent:  # the author criticises what another agent wrote into its entry
         answers = yield from writer_of(target)
-    if answers not in (SYSTEM, ledger.agent):  # the server never answers
+    if answers in (SYSTEM, ledger.agent):  # the server never answers
+        answers = ""
+    ledger.debating.add(item.number)
+    if debate is None:
+        yield from _begin(ledger, target, [ledger.agent], _Critique(item, answers, free, alone))
+        return
+    yield from guard_index.hold(ledger.no, debate.id, item.number)
+    yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+    yield from ledger.emit(
+        EventType.DEBATE_JOINED,
+        debate.root,
+        data={"critique": item.id},
+        concerns=[target.author, debate.root.author],
+        told=target.author == debate.root.author,
+    )
+    yield from moved(ledger, debate.id)
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    for row in rows:  # with a new critique, an agent has answered the request to confirm a decision
+        if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
+            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
+    yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
+    if answers:
         yield from owe(ledger, answers, item.number, Duty.RESPOND, debate.id)
     yield from summon(ledger, debate.id, debate.root.number, [*debate.waiting, item.number])
 
@@ -218,7 +268,7 @@ def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> S
                 status=root.status,
             )
         everyone = list(watchers) if ledger.agent == root.author else [ledger.agent, *watchers]
-        yield from _begin(ledger, root, None, everyone, explicit=True)
+        yield from _begin(ledger, root, everyone)
         return
     for watcher in dict.fromkeys([ledger.agent, *watchers]):
         yield from watch_debate(ledger, debate, watcher)
@@ -283,10 +333,11 @@ def close(
     """Closes a debate: sets its final state and the item's status, and waives duties that are still owed.
 
     `to` replaces an item that fell or is amended. `by` is the agent who decided, if the ledger's agent only
-    confirmed. `rows` are the debate's obligations, if the caller has just read them.
+    confirmed. `rows` are the debate's obligations, if the caller has just read them, and the root is as it was read.
     """
-    root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
+    root = debate.root
     if rows is None:
+        root = (yield from load_any(ledger.no, [root.number]))[root.number]
         rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     left = [row for row in rows if row[3] in DUE]
     former = {"status": root.status}
@@ -308,7 +359,7 @@ def close(
         EventType.DEBATE_CLOSED, root, data=data, concerns=[root.author, *(row[0] for row in rows)]
     )
     root.seq, root.updated_at = seq, ledger.now
-    yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
+    yield sql("item_debated"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield (
         sql("debate_close"),
         (
@@ -316,7 +367,6 @@ def close(
             *(0 if to is None else to.number, ledger.agent if by else ""),
         ),
     )
-    yield sql("item_debated"), (ledger.no, root.number)
     yield sql("watches_go_on"), (ledger.no, root.number)
     yield from guard_index.release(ledger.no, debate.id)
     yield from waive(ledger, left, f"debate {state}")
@@ -340,21 +390,25 @@ def waive(ledger: Ledger, rows: Rows, reason: str, told: Iterable[str] = ()) -> 
         )
 
 
-def settle(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """Closes the debate if the board's rule is met: all watchers acknowledged, or a quorum voted; tells whether."""
+def settle(ledger: Ledger, debate: Open, rows: Rows | None = None) -> Steps[bool]:
+    """Closes the debate if the board's rule is met: all watchers acknowledged, or a quorum voted; tells whether.
+
+    `rows` as for `close`.
+    """
     if ledger.board.config.quorum == 0:
-        return (yield from _settle_if_agreed(ledger, debate))
+        return (yield from _settle_if_agreed(ledger, debate, rows))
     return (yield from _settle_if_voted(ledger, debate))
 
 
-def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
+def _settle_if_agreed(ledger: Ledger, debate: Open, rows: Rows | None) -> Steps[bool]:
     """Closes the debate as CONSENSUS if every critique is answered and every watcher acknowledged; tells whether.
 
     One of them at least must act neither for the author's owner nor for the owner of the version's writer.
     """
     if debate.waiting:
         return False
-    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    if rows is None:
+        rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     watching = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
     if any(row[3] == ObligationState.OUTSTANDING for row in watching):
         return False

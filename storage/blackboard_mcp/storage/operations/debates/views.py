@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from blackboard_mcp.protocols.answers import (
-    DebateView,
-)
+from blackboard_mcp.protocols.answers import Attention, DebateView
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState, Tally
 from blackboard_mcp.protocols.items import Item
 
 from ...operation import Rows
 from ..ledger.idempotency import Form, whole
-from ..ledger.ledger import attention, get_board, load, load_any, load_visible
-from ..ledger.rows import BoardRow, Steps, instant, numbers, sql
+from ..ledger.ledger import Ledger, attention, attention_after, get_board, load, load_visible
+from ..ledger.rows import BoardRow, ItemRow, Steps, instant, numbers, sql
 from ..reading.item_states import values
 from .votes import decisions_of, tally, votes_of
 
@@ -27,20 +26,27 @@ def debate_status(board: str, agent: str, number: int, *, look: int = 0) -> Step
     return (yield from status_on((yield from get_board(board)), agent, number, look))
 
 
-def status_on(row: BoardRow, agent: str, number: int, look: int) -> Steps[DebateView | Item]:
-    """Returns the same as `debate_status`, of a board that was read."""
-    board = row.id
-    item = (yield from load_visible(row.no, [number], agent, board))[number]
+def status_on(
+    row: BoardRow, agent: str, number: int, look: int, after: Ledger | None = None
+) -> Steps[DebateView | Item]:
+    """Returns the same as `debate_status`, of a board that was read; `after` is the ledger of the agent's change."""
     found = yield sql("debates_on"), (row.no, numbers([number]))
     if not found:
         found = yield sql("debates_of_critique"), (row.no, number)
     if not found:
+        item = (yield from load_visible(row.no, [number], agent, row.id))[number]
         return (yield from values(row, [item], agent))[0]
-    listed = yield from debates(row.no, found[-1:])
-    debate = listed[0]
-    root = item if debate.root == number else (yield from load_any(row.no, [debate.root]))[debate.root]
+    (debate,) = yield from debates(row.no, found[-1:])
+    seen = yield from load(row.no, {number, *_named(debate)}, agent)
+    if number not in seen:
+        yield from load_visible(row.no, [number], agent, row.id)
+    root = seen[debate.root]
     count = yield from tally(row.no, debate.id, root, row.config.quorum, debate.votes)
-    return (yield from _view(row, agent, look, debate, count, row.seq))
+    if after is None:
+        waiting = yield from attention(row.no, agent, look)
+    else:
+        waiting = yield from attention_after(after, look, own_since=None if after.others else after.before)
+    return (yield from _view(row, agent, debate, count, row.seq, seen, waiting))
 
 
 def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateView | Item]:
@@ -62,22 +68,34 @@ def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateVi
             return (yield from values(row, [item], agent))[0]
         debate = yield from debate_form.again(kept[0])
         count = yield from tally_form.again(kept[1])
-        return (yield from _view(row, agent, look, debate, count, kept[2]))
+        seen = yield from load(row.no, _named(debate), agent)
+        waiting = yield from attention(row.no, agent, look)
+        return (yield from _view(row, agent, debate, count, kept[2], seen, waiting))
 
     return Form(keep, again)
 
 
-def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, seq: int) -> Steps[DebateView]:
-    """Returns the view of a debate with all items that it names, as far as the agent may see them."""
-    wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
-    wanted |= (
+def _named(debate: Debate) -> set[int]:
+    """Returns the numbers of the items that a debate names."""
+    named = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
+    named |= (
         {answer for _, answer in debate.answers} | {d.to for d in debate.decisions} | {debate.gave_way_to}
     )
-    wanted.discard(0)
-    seen = yield from load(row.no, wanted, agent)
+    return named - {0}
+
+
+def _view(
+    row: BoardRow,
+    agent: str,
+    debate: Debate,
+    count: Tally,
+    seq: int,
+    seen: Mapping[int, ItemRow],
+    waiting: Attention,
+) -> Steps[DebateView]:
+    """Returns the view of a debate with those of its items that the agent may see, `seen`."""
     items = yield from values(row, list(seen.values()), agent)
     by_number = {i.number: i for i in items}
-    waiting = yield from attention(row.no, agent, look)
     due = row.config.pass_due(row.working_tokens, row.pressure)
     return DebateView(debate, by_number[debate.root], by_number, seq, waiting, count, due)
 
@@ -102,7 +120,7 @@ def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
             Obligation(agent, item, Duty(duty), ObligationState(state), debate, reason, instant(since))
         )
     votes = yield from votes_of(no, [row[0] for row in rows])
-    decisions = yield from decisions_of(no, [row[0] for row in rows])
+    decisions = yield from decisions_of(no, [row[0] for row in rows if row[2] == DebateState.OPEN])
     return [
         Debate(
             id=row[0],

@@ -56,7 +56,8 @@ def tally(
 def decisions_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Decision]]]:
     """Returns the decisions that wait for another owner's word, by debate, oldest first."""
     found: dict[int, list[Decision]] = {}
-    listed = yield sql("decisions_of"), (no, numbers(debates))
+    asked = list(debates)
+    listed = (yield sql("decisions_of"), (no, numbers(asked))) if asked else []
     for debate, owner, agent, version, outcome, to, reason, at in listed:
         decision = Decision(owner, agent, version, Outcome(outcome), to, reason, instant(at))
         found.setdefault(debate, []).append(decision)

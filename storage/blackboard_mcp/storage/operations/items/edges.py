@@ -53,7 +53,7 @@ def connect(
                 f"{row.id} depends_on {targets[target].id} would close a cycle of depends_on. "
                 "Nothing was changed."
             )
-    yield from guard_index.connect(ledger.no, row.number, edges)
+    free = yield from guard_index.connect(ledger.no, row.number, edges)
     if any(kind is EdgeKind.DEPENDS_ON or kind in FOLLOWED_BOTH_WAYS for kind, _ in edges):
         ledger.holding.add(row.number)
     yield from retraction.cite(ledger, row, edges, targets)
@@ -69,7 +69,9 @@ def connect(
             agreed += yield from claims.agree(ledger, row, cited)
             yield from agreements.give(ledger, cited)
         if kind is EdgeKind.CRITIQUES and cited.public:
-            yield from debating.critique(ledger, row, cited)
+            alone = len(edges) == 1 and row.number in ledger.fresh
+            yield from debating.critique(ledger, row, cited, free=number in free, alone=alone)
+            free = frozenset()  # the debate may protect the other targets
         if kind in FOLLOWED_BOTH_WAYS:
             yield from answering.answer(ledger, row, cited)
         if kind is EdgeKind.REPLIES_TO:

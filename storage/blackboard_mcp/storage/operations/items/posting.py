@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,14 +13,17 @@ from blackboard_mcp.protocols.answers import (
     Posted,
 )
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.findings import FINDINGS
 from blackboard_mcp.protocols.items import (
+    FALLEN,
     FINISHED,
     IMPORTANCE,
     TALKING,
     Draft,
+    Edge,
     EdgeKind,
     Item,
     ItemType,
@@ -44,7 +47,7 @@ from ..leaving import pressure
 from ..ledger import idempotency
 from ..ledger.ledger import Ledger, attention_after, create_ledger, load_any, load_visible, standing
 from ..ledger.principals import mark_of, marks_for
-from ..ledger.rows import ItemRow, Steps, dumps, instant, kept, sql
+from ..ledger.rows import ItemRow, Steps, dumps, instant, kept, numbers, sql
 from ..messages import request_rows
 from ..reading.item_states import values
 from ..reading.items import at_version
@@ -88,12 +91,14 @@ class Written:
         hidden: the numbers of new items that not everybody may see.
         endorsed: the positions, from 0, of drafts that endorsed an item.
         same: maps positions of drafts that repeat an own item to the fields in which they differ from it.
+        cited: maps numbers of new items to the items to which their edges lead.
     """
 
     placed: list[int] = field(default_factory=list)
     hidden: set[int] = field(default_factory=set)
     endorsed: list[int] = field(default_factory=list)
     same: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    cited: dict[int, dict[int, ItemRow]] = field(default_factory=dict)
 
 
 def post(
@@ -218,15 +223,7 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
 def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[list[Item]]:
     """Returns the items as they are now. New items without edges and status are not read again."""
     placed = written.placed
-    if all(
-        n in ledger.fresh
-        and not d.edges
-        and d.thread is None
-        and d.status is None
-        and not d.undecided
-        and d.agree is None
-        for n, d in zip(placed, drafts, strict=True)
-    ):
+    if _only_written(drafts) and all(n in ledger.fresh for n in placed):
         relied = {}
         if ledger.trusted is not Trust.NORMAL or any(ledger.fresh[n].author != ledger.agent for n in placed):
             relied = yield from trusting.trusts(ledger.no, placed)
@@ -238,10 +235,51 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
         ]
     draft = drafts[0]
     if len(drafts) == 1 and placed[0] in ledger.fresh and draft.status is None and draft.agree is None:
-        rows = ledger.fresh  # its edges change other items only
+        rows: Mapping[int, ItemRow] = ledger.fresh  # its edges change other items only
+        row = rows[placed[0]]
+        normal = ledger.trusted is Trust.NORMAL and row.author == ledger.agent
+        if normal and not draft.undecided and all(kind in TALKING for kind, _ in draft.edges):
+            return [(yield from _talking(ledger, row, draft, written.cited[row.number]))]
     else:
-        rows = yield from load_any(ledger.no, placed)
+        rows = yield from as_left(ledger, drafts, placed)
     return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
+
+
+def _only_written(drafts: Sequence[Draft]) -> bool:
+    """Tells whether the drafts change nothing but the texts and fields of what they name."""
+    return not any(d.edges or d.undecided for d in drafts) and all(
+        d.thread is None and d.status is None and d.agree is None for d in drafts
+    )
+
+
+def as_left(ledger: Ledger, drafts: Sequence[Draft], placed: Sequence[int]) -> Steps[Mapping[int, ItemRow]]:
+    """Returns the rows of the items that drafts wrote, by number; reads them only if others may have changed them."""
+    known = ledger.fresh | ledger.rewritten
+    if _only_written(drafts) and all(number in known for number in placed):
+        return known
+    return (yield from load_any(ledger.no, placed))
+
+
+def _talking(ledger: Ledger, row: ItemRow, draft: Draft, cited: Mapping[int, ItemRow]) -> Steps[Item]:
+    """Returns a new item whose edges only join a conversation, so that no other row says anything about it.
+
+    `cited` are the items to which its edges lead.
+    """
+    edges = sorted({(str(kind), target) for kind, target in draft.edges})
+    leaving = [(Edge(row.number, EdgeKind(kind), target), cited[target].id) for kind, target in edges]
+    thread = cited.get(row.thread, row)
+    thread_id = thread.id
+    if row.thread != thread.number:
+        listed = yield sql("types"), (ledger.no, numbers([row.thread]), ledger.agent)
+        thread_id = item_id(listed[0][1], row.thread) if listed else str(row.thread)
+    return row.value(
+        ledger.board.id,
+        leaving,
+        (),
+        str(DebateState.OPEN) if row.number in ledger.debating else None,
+        thread_id,
+        fell=tuple(dict.fromkeys(cited[target].id for _, target in edges if cited[target].status in FALLEN)),
+    )
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
@@ -336,6 +374,7 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
         written.endorsed.append(len(placed))
         return same.number
     number = yield from _create(ledger, draft, edges, targets, joins)
+    written.cited[number] = targets
     if not draft.public:
         written.hidden.add(number)
     return number
@@ -366,6 +405,7 @@ def _write(
     yield from request_rows.keep_off(ledger, draft, row)
     noting.written(ledger, row, draft, edges, targets)
     ledger.fresh.pop(row.number, None)
+    ledger.rewritten.pop(row.number, None)
     if draft.delete:
         return (yield from deletion.delete(ledger, row, draft))
     return (yield from _change(ledger, row, draft, edges, targets))
@@ -629,6 +669,8 @@ def _change(
         if versioned and _standing(row) == standing_before:
             said = (ledger.no, row.number, row.version, row.text, *content, row.seq, ledger.agent)
             yield sql("item_rewrite"), said
+            if not (debated or agreeing):
+                ledger.rewritten[row.number] = row
         else:
             stands = (row.version, row.status, row.zone, row.importance, row.text, row.tags, *content)
             lasts = (row.ttl, row.expires_at, row.seq)

@@ -70,8 +70,9 @@ def whom(
 
 def ask(ledger: Ledger, row: ItemRow, names: Sequence[str]) -> Steps[None]:
     """Records that the agents owe an answer from now on."""
+    due = str(ObligationState.OUTSTANDING)
     for name in names:
-        yield sql("obligation_add"), (ledger.no, name, row.number, str(Duty.RESPOND), 0, ledger.now)
+        yield sql("obligation_add"), (ledger.no, name, row.number, str(Duty.RESPOND), 0, ledger.now, due)
     if names:
         ledger.holding.add(row.number)
 

@@ -13,6 +13,7 @@ The view `protected` tells whether an item may leave; it names every reason once
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 
 from blackboard_mcp.protocols.guard import Hold, Protection, spread, steps
 from blackboard_mcp.protocols.items import Edge, EdgeKind, item_id
@@ -30,8 +31,11 @@ WHOLE_CHAIN = 1_000
 # Keeping the index
 
 
-def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[None]:
-    """Stores edges from an item, with everything that the board derives from them."""
+def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[frozenset[int]]:
+    """Stores edges from an item, with everything that the board derives from them.
+
+    Returns targets that no debate protects: all of those, if the edges led the protection of debates no further.
+    """
     for kind, target in edges:
         yield sql("edge_add"), (no, source, str(kind), target)
         if kind is EdgeKind.SUPERSEDES:
@@ -40,8 +44,9 @@ def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Step
             yield sql("items_analysed"), (no, source, target)
     followed = [e for e in (Edge(source, kind, target) for kind, target in edges) if steps(e, e.source)]
     if not followed:
-        return
+        return frozenset()
     known = yield from _held(no, {source, *(edge.target for edge in followed)})
+    free = frozenset(edge.target for edge in followed if edge.target not in known)
     reached: list[tuple[int, int, Edge]] = []
     for edge in followed:
         for position in (edge.source, edge.target):
@@ -49,7 +54,7 @@ def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Step
             if other is not None and other not in known:
                 reached.append((position, other, edge))
     if not reached:
-        return
+        return free
     shared = set((yield sql("shared_pairs"), (no, dumps([pair[:2] for pair in reached]))))
     starts: dict[int, Hold] = {}
     for position, other, edge in reached:
@@ -57,19 +62,23 @@ def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Step
             debate, depth = known[position]
             starts.setdefault(other, Hold(other, debate, edge, depth + 1))
     yield from _spread(no, starts.values())
+    return frozenset()
 
 
-def hold(no: int, debate: int, about: Iterable[int]) -> Steps[None]:
-    """Adds the items that a newly opened debate is about, and all that they reach."""
-    wanted = set(about)
-    known = yield from _held(no, wanted)
-    yield from _spread(no, [Hold(number, debate) for number in sorted(wanted - known.keys())])
+def hold(no: int, debate: int, item: int, *, free: bool = False, alone: int | None = None) -> Steps[None]:
+    """Adds an item that an open debate is about, and all that it reaches.
+
+    `free` says that no debate protects it yet; `alone` names an item that has one edge and is reached by no other.
+    """
+    if free or item not in (yield from _held(no, [item])):
+        yield from _spread(no, [Hold(item, debate)], alone)
 
 
 def release(no: int, debate: int) -> Steps[None]:
     """Removes what a closed debate protected, except for items that other debates reach."""
-    dropped = [row[0] for row in (yield sql("held_drop"), (no, debate))]
-    yield from _hold_again(no, dropped)
+    dropped = yield sql("held_drop"), (no, debate)
+    if any(others for _, others in dropped):
+        yield from _hold_again(no, [number for number, _ in dropped])
 
 
 def rebuild() -> Steps[None]:
@@ -98,21 +107,24 @@ def _hold_again(no: int, dropped: Collection[int]) -> Steps[None]:
     yield from _spread(no, [*starts, *reached])
 
 
-def _spread(no: int, starts: Iterable[Hold]) -> Steps[None]:
-    """Adds the items where a walk starts, and all that they reach."""
+def _spread(no: int, starts: Iterable[Hold], alone: int | None = None) -> Steps[None]:
+    """Adds the items where a walk starts, and all that they reach; `alone` as in `hold`."""
+    rows: list[tuple[int | str, ...]] = []
+    reached: set[int] = set()
     walk = spread(starts)
-    try:
+    with suppress(StopIteration):
         layer = next(walk)
         while True:
-            rows = [
-                (h.number, h.debate, *((0, "", 0) if h.edge is None else _plain(h.edge)), h.depth)
-                for h in layer
-            ]
-            yield sql("held_add"), (no, dumps(rows))
-            found = yield sql("edges_to_free"), (no, numbers(h.number for h in layer))
-            layer = walk.send([edge_of(row) for row in found])
-    except StopIteration:
-        return
+            for h in layer:
+                edge = (0, "", 0) if h.edge is None else _plain(h.edge)
+                rows.append((h.number, h.debate, *edge, h.depth))
+            reached.update(h.number for h in layer)
+            on = [h.number for h in layer if h.number != alone]
+            found = (yield sql("edges_to_free"), (no, numbers(on))) if on else []
+            # The rows are stored at the end, so the statement finds what was reached meanwhile.
+            layer = walk.send([edge_of(row) for row in found if not {row[0], row[2]} <= reached])
+    if rows:
+        yield sql("held_add"), (no, dumps(rows))
 
 
 def _plain(edge: Edge) -> tuple[int, str, int]:

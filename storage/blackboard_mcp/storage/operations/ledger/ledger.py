@@ -93,6 +93,10 @@ class Ledger:
     """The agent's changes so far, if access policies judge them."""
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items created in this transaction, by number."""
+    rewritten: dict[int, ItemRow] = field(default_factory=dict)
+    """Items that got a new version in this transaction, by number, as it left them."""
+    debating: set[int] = field(default_factory=set)
+    """Numbers of critiques that became part of an open debate in this transaction."""
     told: list[Told] = field(default_factory=list)
     """What the events of the transaction were about, for conditions that mention it."""
     staged: list[int] = field(default_factory=list)

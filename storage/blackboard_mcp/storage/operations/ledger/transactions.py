@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from ..reading.item_states import values
 from . import idempotency as repeating
 from .ledger import Ledger, attention, attention_after, create_ledger, find_board, load_any
 from .read_set import Moved, ReadStanding, Sides, entries, hold, shown, sides_of
-from .rows import Steps, numbers, sql
+from .rows import ItemRow, Steps, numbers, sql
 
 
 def validate(board: str, agent: str, transaction: Transaction, look: int) -> Steps[Committed]:
@@ -113,7 +113,7 @@ def transact(
         yield from ledger.close()
     else:
         yield from ledger.prove()
-    items, debated = yield from _standing(ledger, written.placed, about)
+    items, debated = yield from _standing(ledger, transaction.writes, written.placed, about)
     if once is not None:
         answer = [
             [[item.number, item.version] for item in items],
@@ -159,10 +159,15 @@ def _debate(ledger: Ledger, calls: Sequence[DebateCall], placed: list[int]) -> S
     return about
 
 
-def _standing(ledger: Ledger, placed: list[int], about: list[int]) -> Steps[tuple[list[Item], list[Debated]]]:
-    """Returns the written items, and the present states of the debates that were called."""
-    rows = yield from load_any(ledger.no, {*placed, *about})
-    items = yield from values(ledger.board, rows.values(), ledger.agent)
+def _standing(
+    ledger: Ledger, drafts: Sequence[Draft], placed: list[int], about: list[int]
+) -> Steps[tuple[list[Item], list[Debated]]]:
+    """Returns the items that the drafts wrote, and the present states of the debates that were called."""
+    if about:
+        rows: Mapping[int, ItemRow] = yield from load_any(ledger.no, {*placed, *about})
+    else:
+        rows = yield from posting.as_left(ledger, drafts, placed)
+    items = yield from values(ledger.board, [rows[n] for n in sorted({*placed, *about})], ledger.agent)
     by_number = {item.number: item for item in items}
     found = [by_number[n] for n in about]
     return [by_number[n] for n in placed], [Debated(one.id, one.debate, one.outcome) for one in found]

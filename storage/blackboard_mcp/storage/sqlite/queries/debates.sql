@@ -86,10 +86,10 @@ UPDATE obligation INDEXED BY obligation_item SET state = 'outstanding'
 WHERE board = ?1 AND item = ?2 AND debate = 0 AND duty = 'acknowledge' AND state = 'watching';
 
 -- name: obligation_add
--- Somebody owes something; owing it again makes it outstanding again.
+-- Somebody owes something; owing it again gives it the state anew.
 INSERT INTO obligation(board, agent, item, duty, debate, state, reason, since)
-VALUES (?1, ?2, ?3, ?4, ?5, 'outstanding', '', ?6)
-ON CONFLICT DO UPDATE SET state = 'outstanding', reason = '', since = excluded.since;
+VALUES (?1, ?2, ?3, ?4, ?5, ?7, '', ?6)
+ON CONFLICT DO UPDATE SET state = excluded.state, reason = '', since = excluded.since;
 
 -- name: obligation_set
 -- An obligation is met or waived.
@@ -146,8 +146,8 @@ WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.sta
 ORDER BY id, number;
 
 -- name: item_debated
--- A debate on an item was closed.
-UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
+-- A debate on an item was closed, which sets its status.
+UPDATE item SET status = ?3, seq = ?4, updated_at = ?5, updated_by = ?6, debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
 -- Obligations of an agent on items it may see, oldest first, and last those that are only watches of its own; and whether

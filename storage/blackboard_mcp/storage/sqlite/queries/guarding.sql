@@ -28,8 +28,9 @@ FROM json_each(?2);
 SELECT number, debate, depth FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: held_drop
--- A debate holds nothing more.
-DELETE FROM held WHERE board = ?1 AND debate = ?2 RETURNING number;
+-- A debate, which is closed, holds nothing more; tells of each item that it held whether another debate is open.
+DELETE FROM held WHERE board = ?1 AND debate = ?2
+RETURNING number, EXISTS (SELECT 1 FROM debate d INDEXED BY debate_open WHERE d.board = ?1 AND d.state = 'OPEN');
 
 -- name: held_clear
 -- No debate holds anything.
