@@ -363,6 +363,14 @@ async def test_a_store_that_does_not_answer_is_named_and_no_key_of_it(
         await index.close()
 
 
+def test_a_store_that_sends_whole_objects_for_parts_is_told_of() -> None:
+    # What the driver says where `rclone serve s3` 1.75 is the object store.
+    said = "lance error: LanceError(IO): Generic S3 error: Received non-partial response when range requested, io.rs"
+    told = SharedTables("s3://boards/index").explained(RuntimeError(said))
+    assert told.facts["reason"] == "unreachable"
+    assert told.message.endswith("cannot be reached: Received non-partial response when range requested.")
+
+
 async def test_many_machines_that_write_at_once_lose_and_double_nothing(
     opened: Opened, document: Make
 ) -> None:

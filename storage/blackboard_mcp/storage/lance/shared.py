@@ -54,7 +54,9 @@ _AWAY: Final = re.compile(r'store: "S3"|Generic S3 error|os error')
 _MISSING: Final = re.compile(r"not found|no such file|no longer exists|NoSuchKey", re.IGNORECASE)
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
 _WHY: Final = re.compile(
-    r"(status: \d{3}|error sending request|timed ?out|refused|dns error|os error \d+)", re.IGNORECASE
+    r"(status: \d{3}|error sending request|timed ?out|refused|dns error|os error \d+"
+    r"|received non-partial response when range requested)",
+    re.IGNORECASE,
 )
 
 
