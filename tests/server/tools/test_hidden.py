@@ -619,7 +619,7 @@ def _tells_everybody(patch: pytest.MonkeyPatch) -> None:
 
 
 MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
-    ("events", _asks_nobody("events_after"), "resource"),
+    ("events", _asks_nobody("events_after", "log_stamps", "news_at"), "resource"),
     ("logs read for all", lambda patch: patch.setattr(Event, "visible_to", lambda *_: True), "wait"),
     ("archive search", _asks_nobody("items_by_number"), "query_archive"),
     ("counts", _asks_nobody("status_counts"), "resource"),
@@ -668,7 +668,7 @@ def _exports_what_rules_keep(patch: pytest.MonkeyPatch) -> None:
 
 
 FORGOTTEN: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = [
-    ("events", _forgets_rules("events_after"), "resource"),
+    ("events", _forgets_rules("events_after", "log_stamps", "news_at"), "resource"),
     ("viewers", _sees_all_that_rules_keep, "wait"),
     ("archive search", _forgets_rules("items_by_number"), "query_archive"),
     ("counts", _forgets_rules("status_counts"), "resource"),
