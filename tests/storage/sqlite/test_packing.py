@@ -105,6 +105,15 @@ def test_only_lists_of_one_value_are_given_as_values() -> None:
     assert run(elsewhere, "[7]") == (elsewhere, ("[7]",))
 
 
+def test_what_is_kept_of_statements_is_bounded() -> None:
+    class Cursor:
+        fetchall = staticmethod(list[Any])
+
+    for number in range(3_000):  # the tags of a query, and their order, make texts without end
+        fetched(lambda *_: Cursor(), f"SELECT {number}", ())
+    assert lists_of.cache_info().currsize < 3_000
+
+
 async def _told_twice(opened: Callable[[Clock], Awaitable[SqlBoardStore]]) -> None:
     """Lets a reader be told of three items that were posted since its last look, twice."""
     clock = HandClock()

@@ -65,7 +65,7 @@ def packed(text: str, columns: int) -> str:
     return f"WITH r({names}) AS ({whole}) SELECT {rows} FROM r"  # noqa: S608
 
 
-@cache
+@lru_cache(2_048)  # queries have as many texts as agents like
 def lists_of(text: str) -> tuple[int, ...]:
     """Returns the places of values that a statement uses as lists alone, in which a column is looked for."""
     uses = Counter(map(int, _PLACE.findall(text)))
