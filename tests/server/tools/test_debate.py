@@ -122,6 +122,16 @@ async def test_a_wait_on_a_board_that_takes_no_posts_says_so_and_names_nobody_wh
         )
 
 
+async def test_a_call_in_a_debate_on_a_board_that_takes_no_posts_asks_for_nothing(board: Any) -> None:
+    alice, bob, _ = await dispute(board)
+    for place in (3, 5):
+        await alice.post(f"Valve {place} is shut.")
+        await bob.post("It drips.", "CRITIQUE", edges={"critiques": [f"F-{place}"]})
+    assert "you owe: answer C-2" in await alice.say("debate", op="concede", id="F-3")
+    await bob.do("board", lifecycle="settled")
+    assert "you owe" not in await alice.say("debate", op="concede", id="F-5")
+
+
 async def test_who_objects_to_an_answer_is_not_asked_to_judge_before_that_is_settled(board: Any) -> None:
     alice, bob, carol = await dispute(board)
     await carol.do("debate", op="watch", id="F-1")

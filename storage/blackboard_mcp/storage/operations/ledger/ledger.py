@@ -11,7 +11,7 @@ from typing import Any
 from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Trust
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
 from blackboard_mcp.protocols.asking import KEYS
-from blackboard_mcp.protocols.board import BoardConfig, Core
+from blackboard_mcp.protocols.board import BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownReference
@@ -588,7 +588,10 @@ def attention(no: int, agent: str, look: int, *, own_since: int | None = None) -
 
 def attention_after(ledger: Ledger, look: int, *, own_since: int | None = None) -> Steps[Attention]:
     """Returns the same as `attention` for a ledger's agent after its change."""
-    ((owes, asked),) = (yield sql("owing"), (ledger.no, ledger.agent)) or [(False, False)]
+    owing: Rows = []
+    if ledger.board.lifecycle is Lifecycle.OPEN:  # elsewhere nobody owes anything
+        owing = yield sql("owing"), (ledger.no, ledger.agent)
+    ((owes, asked),) = owing or [(False, False)]
     owed = yield from _owed(ledger.no, ledger.agent, owes, asked)
     known = Look.of(look)
     if ledger.shown is not None:
