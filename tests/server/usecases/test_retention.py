@@ -226,3 +226,25 @@ async def test_a_round_that_fails_midway_is_due_at_once(
             with pytest.raises(StoreError):
                 await keeper.look()
         assert await keeper.look() == ["main"]
+
+
+async def test_a_round_that_fails_again_and_again_keeps_no_other_board_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    settings = Settings(data=tmp_path, embedder="none")
+    async with compose.installation(settings, eager_index=False, background=False) as opened:
+        await opened.blackboard.post("ana", "zoo", [PostFields(text="the zoo is open")])
+        keeper, begun = Keeper(opened.store, MONTH, "here"), list[str]()
+
+        async def damaged(board: str, retention: Retention, place: int) -> Any:
+            begun.append(board)
+            if board == "main":
+                raise StoreError("a page of main is damaged")
+            return None, ()
+
+        monkeypatch.setattr(opened.store, "forgettable", damaged)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="main"):
+                await keeper.look()
+        assert begun == ["main", "zoo", "main"], "zoo's round is due within the hour"

@@ -61,21 +61,30 @@ class Keeper:
 
     async def look(self) -> list[str]:
         """Runs a round on each board where one is due and no other process has begun it; returns the ids of
-        those boards. A round that fails is due again at once.
+        those boards. A round that fails is due again at once, and keeps no other board waiting.
+
+        Raises:
+            BlackboardError: a round failed; it is the first error.
         """
         done: list[str] = []
+        failure: BlackboardError | None = None
         for board in await self._store.boards():
             lease, holder = f"forget:{board.id}", next(self._holders)
             # It is not released after the round: it ends when the next one is due, even if this process is gone.
             if self._retention.covers(board.id) and await self._store.lease(lease, holder, ROUND_SECONDS):
                 try:
                     forgotten = await self.round(board.id)
-                except BaseException:
+                except BaseException as error:
                     with contextlib.suppress(BlackboardError):
                         await self._store.release(lease, holder)
-                    raise
+                    if not isinstance(error, BlackboardError):
+                        raise
+                    failure = failure or error
+                    continue
                 logger.info("%d items on %s were forgotten", len(forgotten), board.id)
                 done.append(board.id)
+        if failure is not None:
+            raise failure
         return done
 
     async def run(self) -> None:
