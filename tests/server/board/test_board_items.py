@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -302,6 +302,10 @@ _WRONG: list[Callable[[Any], Awaitable[Any]]] = [
     lambda board: board.post_all(None),
     lambda board: board.post_all(["a text"]),
     lambda board: board.post("A text.", metadata=["a"]),
+    lambda board: board.post("A text.", edges=["F-1"]),
+    lambda board: board.artifact_write("a.md", replace=7),
+    lambda board: board.artifact_write("a.md", replace={"old": "a", "new": "b"}),
+    lambda board: board.post("A text.", edges={"supports": 7}),
     lambda board: board.hand_over(None),
     lambda board: board.subscribe({"tags"}),
     lambda board: board.change(settings=7),
@@ -326,3 +330,11 @@ async def test_a_board_for_what_is_no_name_is_refused(board: Any) -> None:
             board.as_agent(wrong)
     with pytest.raises(InvalidInput, match="A text as name is wanted"):
         board.as_agent("ben", name=7)
+
+
+async def test_a_day_is_a_time_to_search_from(board: Any) -> None:
+    await board.post("The pump holds 9 bar.")
+    day: Any = date(2020, 1, 1)
+    assert await board.query(after=day).all()
+    assert not await board.query(before=day).all()
+    assert not (await board.query_archive(after=day)).items

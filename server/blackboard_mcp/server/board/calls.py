@@ -27,7 +27,7 @@ def listed(values: Iterable[Any] | None) -> list[Any] | None:
     return None if values is None else list(values)
 
 
-def mapped(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def mapped(values: Mapping[Any, Any] | None) -> dict[Any, Any] | None:
     """Returns the map as a dict, or `None`.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from blackboard_mcp.protocols.board import AgentInfo
@@ -138,7 +138,7 @@ class Items(Calls):
             "type": _word(type),
             "importance": importance,
             "tags": _listed(tags),
-            "edges": None if edges is None else {str(kind): listed(ids) for kind, ids in edges.items()},
+            "edges": _edges(edges),
             "key": key,
             "expected_version": expected_version,
             "id": id,
@@ -433,4 +433,9 @@ def _plain(value: Any) -> Any:
 
 def _moment(given: datetime | None) -> Any:
     """Returns a time as the tools take it; they refuse what is none."""
-    return given.isoformat() if isinstance(given, datetime) else given
+    return given.isoformat() if isinstance(given, date) else given  # a datetime is a date as well
+
+
+def _edges(given: Edges | None) -> dict[str, Any] | None:
+    edges = mapped(given)
+    return None if edges is None else {str(kind): listed(ids) for kind, ids in edges.items()}

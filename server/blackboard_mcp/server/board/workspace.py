@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.late_models import workspace_wire
 
 from .calls import Calls
@@ -48,6 +49,8 @@ class WritesFiles(Calls):
             QuotaExceeded: the file is too large, or there are too many.
         """
         raw = isinstance(content, bytes)
+        if replace is not None and not (isinstance(replace, tuple | list) and len(replace) == 2):
+            raise InvalidInput("replace takes two texts, the old one and the new one. Nothing was changed.")
         given = {
             "path": path,
             "content": base64.b64encode(content).decode() if isinstance(content, bytes) else content,
