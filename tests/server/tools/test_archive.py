@@ -480,6 +480,9 @@ async def test_a_board_that_takes_no_posts_takes_nothing_back_from_the_archive(
     )
     assert await board.seq() == seq
     assert "restore=true" not in await ann.say("read")
+    assert f"archived (stays there: the board is {lifecycle})" in await ann.say(
+        "debate", op="status", id="F-1"
+    )
     for explain in (False, True):
         read = await ann.say("read", ids=["F-1"], explain=explain)
         assert f"stays there: the board is {lifecycle}" in read

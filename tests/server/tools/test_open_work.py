@@ -257,7 +257,8 @@ async def test_a_claim_that_stands_is_named_in_views_when_it_left_for_room(board
     assert "archived" in line
     assert not [one for one in lines if one.startswith(f"{fallen['id']} ") and "archived" in one]
     told = (await ben.say("debate", op="status", id=claim["id"])).splitlines()[0]
-    assert told.startswith(f"{claim['id']} was never debated, backed by ben, archived (query_archive(text=")
+    back = f'archived (back with query_archive(text="{claim["id"]}", restore=true))'
+    assert told.startswith(f"{claim['id']} was never debated, backed by ben, {back}: ")
 
 
 async def test_what_left_long_ago_of_who_was_away_is_named_before_the_newest_events(board: Any) -> None:

@@ -12,11 +12,13 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone, parse_ref
 from blackboard_mcp.protocols.late_models import debate_wire
 from blackboard_mcp.protocols.literals import OutcomeName
+from blackboard_mcp.protocols.pruning import may_return
 from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ..access.needs import TOOLS
+from ..answers.explanations import way_back
 from ..answers.readers import by_author
 from ..answers.rendering import Rendering
 from ..input import posts
@@ -146,7 +148,10 @@ class DebateTool:
         attention, seq = await self._board.attention(caller.agent, name)
         backed = f", backed by {', '.join(map(word, item.supporters[:5]))}" if item.supporters else ""
         if item.zone is Zone.ARCHIVE:
-            backed += f', archived (query_archive(text="{item.id}", restore=true) brings it back)'
+            found = await self._board.store.find_board(name)
+            assert found is not None
+            fits = may_return(found.config, found.working_tokens, item.tokens, item.importance)
+            backed += f", archived ({way_back(item, too_large=not fits, lifecycle=found.lifecycle)})"
         text = {
             "watch": f"you watch {item.id}: it stays on the board until you "
             f'debate(op="acknowledge", id="{item.id}")',
