@@ -165,9 +165,17 @@ async def test_a_task_of_a_suspended_stage_is_not_to_be_ended(board: Any) -> Non
     place = view.index(f"your tasks (none can be done now, keep what you have: {back}):")
     assert view[place + 1] == f"T-1 lease {first}, stage G-1 SUSPENDED: look"
     assert "T-1 RUNNING by ben, 5m left, stage G-1 SUSPENDED · " in await ann.say("plan")
+    release = 'claim(id="…", op="release", text="…")'
+    assert (await ben.say("plan")).startswith(
+        f"yours (none can be done now, keep what you have: {release}):\n"
+    )
     second = (await ben.do("claim", id="T-2"))["lease"]
     done = f'claim(id="T-2", lease={second}, op="done", text="…")'
     assert f"your tasks (end each: {done}):" in await ben.say("read")
+    assert (await ben.say("plan")).startswith('yours (end them: claim(id="…", op="done", text="…")):\n')
+    await ben.do("claim", id="T-1", op="extend", text="the survey")
+    assert "T-1 WAITING by ben for the survey, stage G-1 SUSPENDED · " in await ben.say("plan")
+    await ben.do("claim", id="T-1", op="extend")
     await ann.do("stage", id="G-1", op="resume")
     assert f'(end each: claim(id="T-1", lease={first}, op="done", text="…")):' in await ben.say("read")
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from blackboard_mcp.protocols.agenda import (
+    HELD,
     REJECTED,
     Agenda,
     AgendaBudget,
@@ -58,11 +59,10 @@ def task_line(task: Task, now: datetime, kept: Reservation | None = None) -> str
         blocked = "; ".join(one_line(one) for one in task.blocked_by[:_BLOCKERS])
         more = f" +{len(task.blocked_by) - _BLOCKERS}" if len(task.blocked_by) > _BLOCKERS else ""
         said = f"waits for {blocked}{more}"
-    elif task.state is TaskState.RUNNING:
-        blocked = "".join(f", {one}" for one in task.blocked_by)
-        said = f"RUNNING by {word(task.holder)}, {left(task.until, now)}{blocked}"
-    elif task.state is TaskState.WAITING:
-        said = f"WAITING by {word(task.holder)} for {clip(task.waits_on, _TITLE)}"
+    elif task.state in HELD:
+        running = task.state is TaskState.RUNNING
+        until = f", {left(task.until, now)}" if running else f" for {clip(task.waits_on, _TITLE)}"
+        said = ", ".join([f"{task.state} by {word(task.holder)}{until}", *task.blocked_by])
     elif task.state is TaskState.REVIEW:
         said = f"REVIEW, done by {word(task.holder)}{f' in {task.result}' if task.result else ''}"
     else:
@@ -91,6 +91,8 @@ def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
     ready = [task for task in agenda.tasks if task.ready]
     rest = [t for t in agenda.tasks if not t.ready and t.number not in mine and t.number not in review]
     end = 'end them: claim(id="…", op="done", text="…")'
+    if all(task.blocked_by for task in agenda.mine):
+        end = 'none can be done now, keep what you have: claim(id="…", op="release", text="…")'
     verify = 'claim(id="…", op="verify", ok=true or false, text="…")'
     lines += _part(heading("yours", end), agenda.mine[:_MINE], now)
     lines += _part(heading("ready", "claim() takes the first that is for you"), ready, now, agenda.kept)
