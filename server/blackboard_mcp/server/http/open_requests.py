@@ -41,13 +41,16 @@ class OpenRequest:
     headers: Mapping[str, str]
     principal: Principal
     life: asyncio.Timeout
+    task: asyncio.Task[None] | None
     why: BlackboardError | None = None
 
     def end(self, why: BlackboardError) -> None:
-        """Cancels what is done for the request, unless that was told before."""
+        """Cancels what is done for the request; told so again, it cancels what did not end."""
         if self.why is None:
             self.why = why
             self.life.reschedule(asyncio.get_running_loop().time())
+        elif self.task is not None:
+            self.task.cancel()
 
 
 class OpenRequests:
@@ -68,7 +71,7 @@ class OpenRequests:
         If the request would be refused, what serves it is cancelled, and the refusal is returned.
         """
         deciding = {name: headers[name] for name in _DECIDING if name in headers}
-        request = OpenRequest(deciding, principal, asyncio.timeout(None))
+        request = OpenRequest(deciding, principal, asyncio.timeout(None), asyncio.current_task())
         try:
             async with request.life:
                 self._open.add(request)
@@ -76,7 +79,7 @@ class OpenRequests:
                     await served
                 finally:
                     self._open.discard(request)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):
             if request.why is None:
                 raise
         return request.why
@@ -96,7 +99,8 @@ class OpenRequests:
                 why = of_one_ended(refusal, "request")
                 who = requests[0].principal
                 shown = f"token {who.credential} of {who.agent}" if who.credential else who.agent
-                logger.info("ended %d open requests: %s counts no more", len(requests), shown)
+                if ended := sum(request.why is None for request in requests):
+                    logger.info("ended %d open requests: %s counts no more", ended, shown)
                 for request in requests:
                     if request in self._open:
                         request.end(why)
