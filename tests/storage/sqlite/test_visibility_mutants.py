@@ -647,10 +647,10 @@ CHECKS: dict[Check, str] = {
         "status_counts"
     ),
     newest_archived: "newest_archived newest_archived:2",
-    log_stamps: "log_stamps",
+    log_stamps: "log_stamps log_stamps:2",
     news: "news",
     news_departures: "news_departures",
-    news_stamps: "news_stamps",
+    news_stamps: "news_stamps news_stamps:2",
     panels: "panel_items panel_version",
     pressure: "pressure_causes pressure_owing pressure_law pressure_important",
     query: "items.py/item.owner items.py/t.owner",
@@ -680,6 +680,9 @@ AGAIN: dict[str, set[str]] = {
         *("amendments_of_item", "last_event_of_items"),
     },
     "events that `news_stamps` or `log_stamps` found for the agent": {"news_at"},
+    "what tells a kept event from its row: who may not see the event is told neither": {
+        *("log_stamps:1", "news_stamps:1"),
+    },
     "the agent's own item, with the mark that it would write with now and so sees": {"said_before"},
     "what everybody sees claims only of what everybody sees": {"claims_of"},
     "whether an item that is listed is unfinished for all: a view shows only items that its agent sees": {

@@ -210,12 +210,13 @@ def _value(
         for number, stands, by in before:
             if stands != TaskState.COMPLETED:
                 blocked.append(f"{task_id(number)} {stands}{f' by {by}' if by else ''}")
+    if row.stage in closed and (state is TaskState.PENDING or state in HELD):
+        blocked.append(f"stage {stage_id(row.stage)} {closed[row.stage]}")
+    if state is TaskState.PENDING:
         if row.trigger_if and not row.triggered:
             blocked.append(f"trigger {row.trigger_if}")
         if budget is not None and (lacks := budget.lacks(row.cost)):
             blocked.append(f"budget: {lacks}")
-    if row.stage in closed and (state is TaskState.PENDING or state in HELD):
-        blocked.append(f"stage {stage_id(row.stage)} {closed[row.stage]}")
     return Task(
         number=row.number,
         title=row.title,
