@@ -1,4 +1,4 @@
-"""What a call that writes answers with is what a reading tells then."""
+"""The item that a write answers with is the item that a reading returns right after it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class _Unset:
 
 
 _UNSET: Final = _Unset()
-"""What a field is given for which something has to be made."""
+"""The default of a field with a factory: the initializer calls the factory in its place."""
 
 
 @cache
