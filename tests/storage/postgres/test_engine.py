@@ -301,6 +301,59 @@ async def test_what_is_asked_of_a_connection_whose_end_was_announced_is_asked_ag
     assert numbers(schema_of(address)) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    "failure", [IndexError("odd"), asyncio.CancelledError("odd")], ids=["error", "cancelled"]
+)
+async def test_news_come_again_after_whatever_listening_failed_with(
+    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: BaseException
+) -> None:
+    store, other = await open_postgres_store(address), await open_postgres_store(address)
+    try:
+        own = cast(PostgresEngine, store.engine)
+        failed = asyncio.Event()
+        given, left = own._look, 2
+
+        async def look() -> None:
+            nonlocal left
+            if not left:
+                return await given()
+            left -= 1
+            failed.set()
+            raise failure
+
+        monkeypatch.setattr(own, "_look", look)
+        await Table(other).post("bob", "wakes it", "FACT")
+        async with asyncio.timeout(PATIENCE):
+            await failed.wait()
+        seen = own.changes()
+        waiting = asyncio.create_task(own.wait_for_change(seen, PATIENCE))
+        await Table(other).post("bob", "news", "FACT")
+        assert await waiting > seen, "nobody looks for news any more"
+        assert sum("odd" in record.message for record in caplog.records) == 1
+    finally:
+        await other.close()
+        await store.close()
+
+
+async def test_a_connection_that_could_not_be_located_is_made_anew(
+    store: SqlBoardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    news = cast(PostgresEngine, store.engine)._news
+    assert news is not None
+    given, raised = news.locate, TimeoutError()
+
+    async def locate() -> None:
+        monkeypatch.setattr(news, "locate", given)
+        raise raised
+
+    async with cast(PostgresEngine, store.engine)._speaking:
+        news.drop()
+        monkeypatch.setattr(news, "locate", locate)
+        with pytest.raises(session.Lost):
+            await news.open()
+        assert not news.is_open, "it would count as one that listens"
+
+
 async def test_a_commit_that_nobody_can_tell_of_says_so(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import os
 import time
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -195,9 +195,8 @@ class PostgresEngine:
             for session in (engine._writer, *engine._readers):
                 session.dialect = tables
             await engine._patiently(engine._measure)
-            engine._tasks = [
-                asyncio.create_task(each()) for each in (engine._write, engine._watch, engine._tell)
-            ]
+            works = (engine._write(), engine._kept_up(engine._watch), engine._kept_up(engine._tell))
+            engine._tasks = [asyncio.create_task(work) for work in works]
             await engine._register()
         except BaseException:
             await engine.close()
@@ -771,6 +770,24 @@ class PostgresEngine:
         self._registered = time.monotonic()
 
     # News
+
+    async def _kept_up(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Does `work` until the engine closes, and begins it anew, on another connection, whatever it fails with."""
+        task, known = asyncio.current_task(), ""
+        assert task is not None
+        while self._closing is None:
+            try:
+                await work()
+            except (Exception, asyncio.CancelledError) as error:
+                if task.cancelling():
+                    raise
+                if self._news is not None:
+                    self._news.drop()
+                cause = f"{type(error).__name__}: {error}"
+                if cause != known:
+                    known = cause
+                    logger.exception("listening for news of the database failed, and begins anew: %s", cause)
+                await asyncio.sleep(_PAUSES[-1])
 
     async def _tell(self) -> None:
         """Notifies other processes after commits, several at once; a lost notification does no harm."""

@@ -73,7 +73,7 @@ _FAILURES: Final = (
     *(OSError, TimeoutError, asyncpg.PostgresError),
     *(asyncpg.InterfaceError, asyncpg.InternalClientError),
 )
-"""The errors of a connection that is being made or ended."""
+"""The errors of a connection that is being ended."""
 _LOCATE: Final = "SELECT " + HERE.replace("'installation'", "$1::text || '.installation'")
 
 
@@ -156,17 +156,17 @@ class Session:
             await self.locate()
             if not self.place and not standby:
                 raise Lost("the server is a standby, which takes no writes")
-        except Lost:
-            self.drop()
-            raise
-        except asyncpg.InvalidAuthorizationSpecificationError as error:
-            raise StoreError(
-                f"{self._address.shown} refuses the user: {error.args[0]}. Nothing was changed."
-            ) from error
-        except _FAILURES as error:
-            if is_lost(error) or isinstance(error, TimeoutError):
+        except BaseException as error:
+            self.drop()  # an open connection counts as one that was located, and that listens
+            if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
+                raise StoreError(
+                    f"{self._address.shown} refuses the user: {error.args[0]}. Nothing was changed."
+                ) from error
+            if isinstance(error, TimeoutError) or is_lost(error):
                 raise Lost(f"{type(error).__name__}: {error}") from error
-            raise translated(error, f"connect to {self._address.shown}") from error
+            if (told := translated(error, f"connect to {self._address.shown}")) is not error:
+                raise told from error
+            raise
 
     async def locate(self) -> None:
         """Sets `place` and `started`; to be called again when the schema was made."""
