@@ -204,7 +204,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "task, changed (fields with former values), why, freed (ids of tasks)",
     ),
     EventType.PLAN_CANCELLED: ("A task was cancelled.", "task, title, why"),
-    EventType.PLAN_TRIGGERED: ("The trigger of a task held.", "task, title, trigger"),
+    EventType.PLAN_TRIGGERED: (
+        "The trigger of a task held.",
+        "task, title, trigger, freed (the task, if it waits for nothing more)",
+    ),
     EventType.PLAN_BUDGET: (
         "A steward set the budget of the agenda.",
         "budget (steps, tokens, cost, seconds), was, used",
@@ -246,7 +249,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.CLAIM_VERIFIED: (
         "Another agent confirmed that a task is done.",
-        "task, title, by, cites, freed",
+        "task, title, by, cites, freed (ids of tasks)",
     ),
     EventType.CLAIM_REJECTED: (
         "Another agent rejected the result of a task.",

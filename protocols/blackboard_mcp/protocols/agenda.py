@@ -357,7 +357,7 @@ class Settle:
 class Settled:
     """A task after its holder or reviewer acted; `item` is what was posted: a RESULT or a critique of one.
 
-    `freed` are tasks that wait for no other task any more, thanks to it. `late` says that the lease had ended.
+    `freed` are tasks that wait for nothing more, thanks to it. `late` says that the lease had ended.
     """
 
     task: Task | None

@@ -65,6 +65,23 @@ async def test_a_plan_goes_through_its_stages(board: Any, mode: str) -> None:
 
 
 @both
+async def test_a_task_that_waits_for_a_trigger_is_not_called_ready(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do(
+        "plan", items=[{"title": "look"}, {"title": "tell", "after": ["$1"], "trigger": "exists(plan:told)"}]
+    )
+    await ben.do("claim")
+    assert "ready now" not in await ben.say("claim", op="done", text="Nine stations.")
+    assert "T-2 waits for trigger exists(plan:told)" in await ben.say("plan")
+    await ann.do("plan", items=[{"title": "shout", "after": ["T-2"], "trigger": "exists(plan:told)"}])
+    await ann.do("post", text="now", key="plan:told")
+    changes = await ann.say("read", since=0)
+    assert "ready now" not in changes
+    assert "T-2 may begin, exists(plan:told) held: tell" in changes
+    assert "T-3 waits no more for its trigger: exists(plan:told) held: shout" in changes
+
+
+@both
 async def test_a_plan_with_its_stages_is_one_call(board: Any, mode: str) -> None:
     ann = await board.join("ann")
     items = [

@@ -29,7 +29,8 @@ def task_words(event: Event) -> str | None:
             freed = f"; ready now: {_listed(said, 'freed')}" if said.get("freed") else ""
             return f"{task} {', '.join(map(one_line, said.get('changed', ())))}{why}{freed}"
         case EventType.PLAN_TRIGGERED:
-            return f"{task} may begin, {clip(str(said.get('trigger', '')), _NOTE)} held{title}"
+            begins = "may begin, " if said.get("freed") else "waits no more for its trigger: "
+            return f"{task} {begins}{clip(str(said.get('trigger', '')), _NOTE)} held{title}"
         case EventType.PLAN_BUDGET:
             bounds = ", ".join(f"{name} {bound:,g}" for name, bound in said.get("budget", {}).items())
             return f"the tasks of the board may use {bounds or 'what they need'} in all"

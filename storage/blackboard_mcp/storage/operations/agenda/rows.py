@@ -283,9 +283,20 @@ def end_attempt(ledger: Ledger, row: TaskRow, how: str, note: str) -> Steps[None
 
 
 def released_by(ledger: Ledger, completed: int) -> Steps[tuple[list[int], list[str]]]:
-    """Counts a completed task off those that come after it; returns those that wait for nothing more, with their
-    workers.
+    """Counts a completed task off those that come after it; returns those that are ready by that, with their workers.
+
+    One that still waits for its stage or trigger is told of when that opens or holds.
     """
     rows: list[Any] = yield sql("before_count"), (ledger.no, completed)
-    free = [row for row in rows if not row[1] and row[3] == TaskState.PENDING]
-    return sorted(row[0] for row in free), sorted({row[2] for row in free if row[2]})
+    free = [(number, worker, stage) for number, worker, stage, waits_no_more in rows if waits_no_more]
+    if any(stage for _, _, stage in free):
+        closed = yield from closed_stages(ledger.no)
+        free = [one for one in free if one[2] not in closed]
+    return sorted(one[0] for one in free), sorted({one[1] for one in free if one[1]})
+
+
+def ready_by_trigger(ledger: Ledger, row: TaskRow) -> Steps[bool]:
+    """Tells whether a task whose trigger has just held waits for no other task and no stage."""
+    if row.blockers or row.state != TaskState.PENDING:
+        return False
+    return not row.stage or row.stage not in (yield from closed_stages(ledger.no))

@@ -53,7 +53,9 @@ def _trigger(ledger: Ledger, wanted: Iterable[int]) -> Steps[None]:
             row.triggered = 1
             yield from tasks.put(row)
             yield sql("terms_drop"), (ledger.no, "task", row.number)
-            data = {"task": row.id, "title": row.title, "trigger": row.trigger_if}
+            data: dict[str, Any] = {"task": row.id, "title": row.title, "trigger": row.trigger_if}
+            if (yield from tasks.ready_by_trigger(ledger, row)):
+                data["freed"] = [row.id]
             yield from ledger.emit(
                 EventType.PLAN_TRIGGERED, agent=SYSTEM, data=data, concerns=[row.created_by]
             )

@@ -108,10 +108,11 @@ WHERE a.board = ?1 AND a.after_task IN (SELECT value FROM json_each(?2))
   AND t.state NOT IN ('COMPLETED', 'CANCELLED') ORDER BY a.task LIMIT ?3;
 
 -- name: before_count
--- One of what the tasks after ?2 wait for is done; returns those that wait for nothing more.
+-- A task (?2) is done; returns the tasks after it, and whether each waits for no other task and no trigger.
 UPDATE task SET blockers = blockers - 1
 WHERE board = ?1 AND number IN (SELECT task FROM task_after INDEXED BY task_before WHERE board = ?1 AND after_task = ?2)
-RETURNING number, blockers, worker, state;
+RETURNING number, worker, stage,
+    CASE WHEN blockers = 0 AND state = 'PENDING' AND (trigger_if = '' OR triggered = 1) THEN 1 ELSE 0 END;
 
 -- name: after_circle
 -- A task that comes after itself: everything that it comes after.

@@ -601,6 +601,31 @@ class ConditionTests:
         await flag(at, go=False, beta=False)
         assert (await task(at, waiting)).ready, "it latches"
 
+    async def test_a_task_is_told_of_as_ready_only_by_what_it_waited_for_last(self, at: Table) -> None:
+        await plan(at, "before")
+        await define(at, NewStage("later", entry="flag(later)"))
+        (staged,) = await plan(at, "in a stage", after=(1,), stage=1, worker="ben")
+        (kept,) = await plan(at, "with a trigger", after=(1,), trigger="flag(go)")
+        (early,) = await plan(at, "triggered early", after=(1,), trigger="flag(early)")
+        await flag(at, early=True)
+        await take(at, "bob", 1)
+        done = await settle(at, "bob", "done", 1, "x")
+        assert [n for n in (staged, kept, early) if (await task(at, n)).ready] == [early]
+        assert done.freed == (early,)
+        await flag(at, early=True, go=True)
+        await flag(at, early=True, go=True, later=True)
+        told = [
+            (str(e.event), e.data.get("task", e.data.get("stage")), e.data.get("freed"), "ben" in e.concerns)
+            for e in await at.events()
+            if e.event in ("plan.triggered", "claim.done", "stage.moved")
+        ]
+        assert told == [
+            ("plan.triggered", "T-4", None, False),
+            ("claim.done", "T-1", ["T-4"], False),
+            ("plan.triggered", "T-3", ["T-3"], False),
+            ("stage.moved", "G-1", None, True),
+        ]
+
     async def test_I25_private_items_count_for_nothing(self, at: Table) -> None:
         trigger = "count(type=FACT) >= 1 or exists(k) or count(tag=x) >= 1 or flag(go)"
         (one,) = await plan(at, "one", trigger=trigger)
