@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import EventFilter
@@ -12,6 +12,10 @@ from blackboard_mcp.protocols.wire import EventsAnswer
 from pydantic import BaseModel
 
 A = TypeVar("A", bound=BaseModel)
+F = TypeVar("F")
+
+_SHOWN: Final = 10**15
+"""Whole numbers beyond this are not shown: Python turns none of some thousand digits into text."""
 
 
 def listed(values: Iterable[Any] | None) -> list[Any] | None:
@@ -59,6 +63,46 @@ def needed(value: str, name: str) -> str:
     if not isinstance(value, str):
         raise _wrong(f"A text as {name}", value)
     return value
+
+
+def bounded(value: float, name: str, least: float, most: float) -> float:
+    """Returns the number of the argument `name`, which is from `least` to `most`.
+
+    Raises:
+        InvalidInput: it is no number, or out of bounds.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InvalidInput(f"{name} is {least:,g} to {most:,g}, not {_shown(value)}. Nothing was changed.")
+    return value
+
+
+def counted(value: int, name: str, least: int, most: int) -> int:
+    """Returns the whole number of the argument `name`, which is from `least` to `most`.
+
+    Raises:
+        InvalidInput: it is no whole number, or out of bounds.
+    """
+    if isinstance(value, float):
+        raise _wrong(f"A whole number as {name}", value)
+    return int(bounded(value, name, least, most))
+
+
+def callable_(value: F, name: str) -> F:
+    """Returns the function of the argument `name`.
+
+    Raises:
+        InvalidInput: it cannot be called.
+    """
+    if not callable(value):
+        raise InvalidInput(f"{name} is a function, not {_shown(value)}. Nothing was changed.")
+    return value
+
+
+def _shown(value: object) -> str:
+    """Returns a number as it is, and the type of anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return type(value).__name__
+    return f"{value:,}" if -_SHOWN < value < _SHOWN or isinstance(value, float) else "one of so many digits"
 
 
 def _wrong(wanted: str, value: object) -> InvalidInput:

@@ -153,7 +153,8 @@ class BoardClient(BoardAccess):
             again = "since" in arguments or not (arguments.get("subscription") or arguments.get("seconds"))
         elif tool not in _READS:
             meta[_ONCE] = new_token() if once is None else check_once_key(once)
-        seconds = arguments.get("seconds", 0.0) + _ANSWER_SECONDS
+        waits = arguments.get("seconds", 0.0)  # the server refuses what is no number
+        seconds = _ANSWER_SECONDS + (waits if isinstance(waits, int | float) else 0.0)
 
         async def work(client: Client) -> CallToolResult:
             return await client.call_tool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -12,10 +12,15 @@ from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, SubscriptionAnswer, SubscriptionsAnswer
 
 from ..input.posts import MOST_SECONDS
-from .calls import Calls, mapped
+from .calls import Calls, bounded, callable_, counted, mapped
 from .hooks import Callback, Hook, OnError
 from .reader import PAGE, Reader
 from .streams import EventQueue, EventStream
+
+_LAST: Final = 2**53
+"""The highest sequence that a call may name."""
+_MOST_EVENTS: Final = 200
+"""The most events that a stream or queue asks for at a time."""
 
 Filter = Mapping[str, Any]
 """A filter of events as `subscribe` takes it: `{"type": "CRITIQUE", "not": {"agent": "bob"}}`; empty matches all."""
@@ -80,8 +85,7 @@ class Follows(Calls):
             UnknownReference: there is no such subscription.
             CursorExpired: the subscription was unused for too long, or `since` is not a place of the log.
         """
-        if not 0 <= seconds <= MOST_SECONDS:
-            raise InvalidInput(f"seconds is 0 to {MOST_SECONDS}, not {seconds:g}.")
+        bounded(seconds, "seconds", 0, MOST_SECONDS)
         given = {"subscription": subscription, "since": since, "seconds": seconds, "limit": limit}
         return await self._call("wait", given, EventsAnswer)
 
@@ -100,7 +104,7 @@ class Follows(Calls):
         Raises:
             InvalidInput: the filter is not valid.
         """
-        return EventStream(self._reader(filter, since, name, page))
+        return EventStream(self._reader(filter, since, name, counted(page, "page", 1, _MOST_EVENTS)))
 
     async def queue(
         self,
@@ -115,7 +119,7 @@ class Follows(Calls):
         Raises:
             InvalidInput: the filter is not valid.
         """
-        reader = self._reader(filter, since, name, maxsize)
+        reader = self._reader(filter, since, name, counted(maxsize, "maxsize", 1, _MOST_EVENTS))
         await self._start(reader)
         return EventQueue(reader)
 
@@ -137,9 +141,10 @@ class Follows(Calls):
         Raises:
             InvalidInput: the filter is not valid, or the callback cannot be called.
         """
-        if not callable(callback):
-            raise InvalidInput(f"The callback is a function, not {callback!r}.")
-        reader = self._reader(filter, since, name, page)
+        callable_(callback, "callback")
+        if on_error is not None:
+            callable_(on_error, "on_error")
+        reader = self._reader(filter, since, name, counted(page, "page", 1, _MOST_EVENTS))
         await self._start(reader)
         hook = Hook(reader, callback, on_error)
         self._readers[reader] = hook
@@ -151,8 +156,8 @@ class Follows(Calls):
         condition = parse_event_filter(given)
         if name is not None and since is not None:
             raise InvalidInput("since goes without name: a durable stream begins where it stopped.")
-        if not 1 <= page <= 200:
-            raise InvalidInput(f"{page} events at a time; 1 to 200 are allowed.")
+        if since is not None:
+            counted(since, "since", 0, _LAST)
         reader = Reader(
             self._source(given, condition, name),
             page=page,

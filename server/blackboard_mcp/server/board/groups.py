@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Unreachable
 from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY
 from blackboard_mcp.protocols.late_models import group_wire
 
-from .calls import Calls, listed, mapped
+from .calls import Calls, counted, listed, mapped
 from .durable import POLL_SECONDS
 from .following import Filter
 
@@ -186,9 +186,8 @@ class Groups(Calls):
         Raises:
             InvalidInput: a number is out of bounds.
         """
-        if not 1 <= limit <= MAX_TAKEN:
-            raise InvalidInput(f"A worker takes 1 to {MAX_TAKEN} jobs at a time, not {limit}.")
-        return Worker(self, group, filter, lease_seconds=lease_seconds, limit=limit)
+        most = counted(limit, "limit", 1, MAX_TAKEN)
+        return Worker(self, group, filter, lease_seconds=lease_seconds, limit=most)
 
     async def groups(self) -> list[WireGroup]:
         """Returns the groups of the board, by name, with the numbers of events that wait or are in flight."""

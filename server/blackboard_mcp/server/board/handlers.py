@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.messages.base import Address, MessageProtocol
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.wire import WireEvent
 
-from .calls import listed
+from .calls import callable_, counted, listed
 from .hooks import FIRST_PAUSE, LONGEST_PAUSE, ending, passes
 
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ class Handlers:
     def __init__(
         self, board: BoardAccess, group: str, *, workers: int, lease_seconds: float, seconds: float
     ) -> None:
-        if not 1 <= workers <= MAX_WORKERS:
-            raise InvalidInput(f"workers is 1 to {MAX_WORKERS}, not {workers}.")
+        counted(workers, "workers", 1, MAX_WORKERS)
         if not 0 < seconds <= lease_seconds:
             raise InvalidInput(
                 f"seconds is above 0 and at most lease_seconds ({lease_seconds:g}), not {seconds:g}."
@@ -213,6 +212,7 @@ class Handlers:
         filter_ = _filter(key, type, event, agent, tags)
 
         def added(handle: F) -> F:
+            callable_(handle, "a handler")
             self._add(getattr(handle, "__qualname__", handle.__class__.__name__), filter_, handle, when)
             return handle
 
@@ -291,6 +291,8 @@ class Handlers:
 
     def _add(self, name: str, filter_: dict[str, Any], handle: Handle, when: When | None) -> None:
         wanted = parse_event_filter(filter_)
+        if when is not None:
+            callable_(when, "when")
         if inspect.iscoroutinefunction(when) or inspect.iscoroutinefunction(getattr(when, "__call__", None)):  # noqa: B004
             raise InvalidInput(
                 f"when of {name} is asked without awaiting: make it a function, not an async function."

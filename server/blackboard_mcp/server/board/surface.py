@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from blackboard_mcp.protocols.groups import LEASE_SECONDS
+from blackboard_mcp.protocols.groups import LEASE_SECONDS, LEASES
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.literals import PostTypeName, TypeName
 
 from .asking import Asks
+from .calls import bounded
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
@@ -66,7 +67,8 @@ class BoardAccess(
         Raises:
             InvalidInput: a number is out of bounds.
         """
-        given = lease_seconds / 2 if seconds is None else seconds
+        half = bounded(lease_seconds, "lease_seconds", *LEASES) / 2
+        given = half if seconds is None else bounded(seconds, "seconds", 0, lease_seconds)
         return Handlers(self, group, workers=workers, lease_seconds=lease_seconds, seconds=given)
 
     def handler(

@@ -151,7 +151,7 @@ class Plans(Calls):
             Refused: the state of the task does not allow it.
         """
         given = {
-            "op": op,
+            "op": needed(op, "op"),
             "id": id,
             "text": text or None,
             "lease": lease,

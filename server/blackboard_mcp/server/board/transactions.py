@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
@@ -15,11 +16,12 @@ from blackboard_mcp.protocols.keys import check_glob, check_key
 from blackboard_mcp.protocols.literals import DebateCallName, OutcomeName
 from blackboard_mcp.protocols.wire import ItemsAnswer, TransactionAnswer, WireItem
 
-from .calls import Calls, listed
+from .calls import Calls, callable_, counted, listed
 
 T = TypeVar("T")
 
 ATTEMPTS = 5
+MOST_ATTEMPTS = 100_000
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.2
 _PAGE = 200
@@ -214,19 +216,26 @@ class Transacts(Calls):
     async def transact(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = ATTEMPTS) -> T:
         """Runs `work(tx)` and commits; runs it again if what it read changed. Returns the last run's result.
 
-        `work` may run up to `attempts` times, so it must have no other effects. If it raises, nothing is
+        `work` may run up to `attempts` times (1 to 100,000), so it must have no other effects. If it raises, nothing is
         changed.
 
         Raises:
+            InvalidInput: `work` is no function, or `attempts` is out of bounds.
             Conflict: something that `work` read changed in each of the runs.
         """
-        if attempts < 1:
-            raise InvalidInput("attempts must be at least 1. Nothing was changed.")
+        callable_(work, "work")
+        counted(attempts, "attempts", 1, MOST_ATTEMPTS)
         pause = _FIRST_PAUSE
         for left in range(attempts - 1, -1, -1):
             try:
                 async with self.transaction() as tx:
-                    result = await work(tx)
+                    running = work(tx)
+                    if not inspect.isawaitable(running):
+                        given = type(running).__name__
+                        raise InvalidInput(
+                            f"work is an async function; this one returned {given}. Nothing was changed."
+                        )
+                    result = await running
             except Conflict as error:
                 if not left or "moved" not in error.facts:
                     raise
