@@ -194,6 +194,14 @@ class Task:
 
 REJECTED = "rejected by "
 """The beginning of the note of a rejected attempt: the name of who rejected it follows, and why."""
+CONFIRMED = "confirmed by "
+"""The beginning of the reason of a confirmed task: the name of who confirmed it follows, and why."""
+_VERDICT = re.compile(r"[\W_]*(?:rejected|confirmed)[\W_]+by\b", re.IGNORECASE)
+
+
+def agents_reason(text: str) -> str:
+    """Returns a reason in an agent's words; behind `> ` if it begins like the verdict of a review."""
+    return f"> {text}" if _VERDICT.match(text) else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.agenda import (
     TaskState,
     task_id,
 )
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
@@ -121,8 +122,11 @@ def _part(
         yield from (task_line(task, now, kept.get(task.number)) for task in listed)
 
 
-def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[str]:
-    """Returns everything about one task: its line, text, order, why it waits, and earlier attempts."""
+def task_lines(task: Task, attempts: Sequence[Attempt], lifecycle: Lifecycle, now: datetime) -> list[str]:
+    """Returns everything about one task: its line, text, order, why it waits, earlier attempts, and what can be done.
+
+    On a board that is not open (`lifecycle`) nothing can be done.
+    """
     lines = [task_line(task, now)]
     lines += quoted(task.text) if task.text else []
     if task.after:
@@ -151,7 +155,8 @@ def task_lines(task: Task, attempts: Sequence[Attempt], now: datetime) -> list[s
             if task.sub is None
             else f' (first, if it is settled: board(board="{task.sub.board}", lifecycle="open"))'
         )
-        lines.append(f'try again{below}: plan(items=[{item}], why="…"); do without: "state": "COMPLETED"')
+        again = f'try again{below}: plan(items=[{item}], why="…"); do without: "state": "COMPLETED"'
+        lines.append(closed_to_posts(lifecycle) or again)
     return lines
 
 

@@ -258,11 +258,12 @@ class PlanTools:
 
     async def _explain(self, caller: Caller, board: str | None, why: str) -> Answer:
         number = parse_task(why)
-        task, attempts, seq, attention = await self._tasks.explain(caller.agent, board, number)
+        task, attempts, lifecycle, seq, attention = await self._tasks.explain(caller.agent, board, number)
         if task is None:
             raise UnknownReference(f"There is no task {task_id(number)}; plan() lists the tasks.")
+        text = "\n".join(task_lines(task, attempts, lifecycle, self._say.now()))
         return Answer(
-            self._say.with_footer("\n".join(task_lines(task, attempts, self._say.now())), seq, attention),
+            self._say.with_footer(text, seq, attention),
             lambda: plan_wire.PlanAnswer(items=[plan_wire.wire_task(task)], total=1, seq=seq),
         )
 

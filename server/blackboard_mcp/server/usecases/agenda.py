@@ -138,14 +138,16 @@ class Tasks:
 
     async def explain(
         self, agent: str, board: str | None, number: int
-    ) -> tuple[Task | None, tuple[Attempt, ...], int, Attention]:
-        """Returns one task with its ended attempts, and the board's sequence; no task if there is none."""
+    ) -> tuple[Task | None, tuple[Attempt, ...], Lifecycle, int, Attention]:
+        """Returns one task with its ended attempts, and the board's state and sequence; no task if there is none."""
         check_agent(agent)
         name = await self._board.board_of(board, agent)
         found = await self._board.store.tasks(name, agent, [number])
         attempts = await self._board.store.attempts(name, agent, number) if found else ()
+        stands = await self._board.store.find_board(name)
+        lifecycle = Lifecycle.OPEN if stands is None else stands.lifecycle
         attention, seq = await self._board.attention(agent, name)
-        return (found[0] if found else None), attempts, seq, attention
+        return (found[0] if found else None), attempts, lifecycle, seq, attention
 
     async def boards_below(
         self, agent: str, board: str | None, items: Sequence[NewTask | NewStage]

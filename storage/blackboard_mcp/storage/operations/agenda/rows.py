@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.agenda import (
     TASK_OVER,
     Task,
     TaskState,
+    agents_reason,
     task_id,
 )
 from blackboard_mcp.protocols.errors import UnknownReference
@@ -259,15 +260,23 @@ def held_by(board: BoardRow, agent: str, now: int, most: int) -> Steps[tuple[Tas
 
 
 def move(
-    ledger: Ledger, row: TaskRow, state: TaskState, *, why: str = "", usage: Usage | None = None
+    ledger: Ledger,
+    row: TaskRow,
+    state: TaskState,
+    *,
+    why: str = "",
+    verdict: bool = False,
+    usage: Usage | None = None,
 ) -> Steps[None]:
     """Moves a task to a state and stores it.
 
-    `why` is the reason that its next reader finds, `usage` what the attempt that ends used.
+    `why` is the reason that its next reader finds: an agent's words, or the server's on a review if it is a `verdict`.
+    `usage` is what the attempt that ends used.
     """
     if (row.held or usage is not None) and state not in HELD:
         yield from budgets.charge(ledger, row, usage)
-    row.state, row.why, row.moved_at = str(state), why, ledger.now
+    row.state, row.moved_at = str(state), ledger.now
+    row.why = why if verdict else agents_reason(why)
     if state not in HELD:
         row.until, row.waits_on, row.waits_for = 0, "", "[]"
         if state is not TaskState.REVIEW:

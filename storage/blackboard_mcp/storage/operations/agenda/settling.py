@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from blackboard_mcp.protocols.agenda import (
+    CONFIRMED,
     MAX_NOTE,
     MAX_WAITING_SECONDS,
     REJECTED,
@@ -40,6 +41,8 @@ from .taking import check_seconds
 _FORMER: Final = 100
 """Most ended attempts at a task that are searched for one of an agent."""
 _NOTE: Final = 300
+_REJECTED: Final = "rejected"
+"""How a rejected attempt ended."""
 """Characters of a note that an event repeats."""
 
 
@@ -326,7 +329,7 @@ def _end_failed(ledger: Ledger, row: TaskRow, how: str, note: str, usage: Usage 
     yield from lapses.drop_reservations(ledger, row.lease)
     row.failures += 1
     state = TaskState.FAULTED if row.failures > row.retries else TaskState.PENDING
-    yield from rows.move(ledger, row, state, why=note, usage=usage)
+    yield from rows.move(ledger, row, state, why=note, verdict=how == _REJECTED, usage=usage)
 
 
 def _extend(ledger: Ledger, row: TaskRow, act: Settle) -> Steps[Settled]:
@@ -387,9 +390,8 @@ def _verify(ledger: Ledger, act: Settle) -> Steps[Settled]:
     doer, result = row.holder, row.result
     cited = yield from lapses.cited(ledger.no, act.cites)
     if act.ok:
-        yield from rows.move(
-            ledger, row, TaskState.COMPLETED, why=f"confirmed by {ledger.agent}: {act.text.text}"[:_NOTE]
-        )
+        sure = f"{CONFIRMED}{ledger.agent}: {act.text.text}"[:_NOTE]
+        yield from rows.move(ledger, row, TaskState.COMPLETED, why=sure, verdict=True)
         freed, workers = yield from rows.released_by(ledger, row.number)
         data = {"task": row.id, "title": row.title, "by": ledger.agent, "cites": cited}
         data["freed"] = [task_id(number) for number in freed]
@@ -401,7 +403,7 @@ def _verify(ledger: Ledger, act: Settle) -> Steps[Settled]:
         edges = [(EdgeKind.CRITIQUES, result), *((EdgeKind.DERIVED_FROM, number) for number in act.cites)]
         item = yield from _post(ledger, ItemType.CRITIQUE, act.text, row, edges)
     note = f"{REJECTED}{ledger.agent}: {act.text.text}"[:MAX_NOTE]
-    yield from _end_failed(ledger, row, "rejected", note)
+    yield from _end_failed(ledger, row, _REJECTED, note)
     data = {"task": row.id, "title": row.title, "state": row.state, "holder": doer}
     if item:
         data["critique"] = (yield from lapses.cited(ledger.no, [item]))[0]
