@@ -15,6 +15,7 @@ from .runs import Chosen, Run
 from .values import dataclass
 
 COORDINATOR: Final = "coordinator"
+ROUND_ROBIN: Final = "round-robin"
 """The strategy of which an agent, the run's coordinator, decides."""
 MODEL: Final = "llm"
 """The strategy of which a language model behind the server's endpoint decides."""

@@ -26,7 +26,7 @@ from blackboard_mcp.protocols.runs import (
     Run,
     RunState,
 )
-from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL
+from blackboard_mcp.protocols.strategies import COORDINATOR, MODEL, ROUND_ROBIN
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
@@ -77,7 +77,7 @@ def start(write: Write, board: str, agent: str, new: NewRun, *, once: Once | Non
     ledger.note(ChangeKind.RUN)
     strategy = new.strategy
     if strategy == COORDINATOR and (yield from joining.has_left(ledger.board, new.coordinator, write.now)):
-        strategy = new.fallback
+        strategy = ROUND_ROBIN if new.fallback == COORDINATOR else new.fallback
     problem = yield from post(ledger, ItemType.PROBLEM, new.problem, {}, importance=4)
     number = (yield sql("run_last"), (ledger.no,))[0][0] + 1
     row = RunRow(

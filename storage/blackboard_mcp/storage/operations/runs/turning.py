@@ -28,7 +28,7 @@ from blackboard_mcp.protocols.runs import (
     RunState,
     Usage,
 )
-from blackboard_mcp.protocols.strategies import COORDINATOR
+from blackboard_mcp.protocols.strategies import COORDINATOR, ROUND_ROBIN
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
@@ -290,12 +290,21 @@ def _watch(ledger: Ledger, row: RunRow, turns: Sequence[TurnRow]) -> Steps[None]
     row.stalls, row.resets = 0, row.resets + 1
     over = row.resets > MAX_RESETS
     data = {"run": row.id, "stalls": MAX_STALLS, "resets": row.resets}
-    data["then"] = "stopped" if over else row.fallback
+    if not over:
+        yield from _fall_back(ledger, row)
+    data["then"] = "stopped" if over else row.strategy
     yield from ledger.emit(EventType.RUN_STALLED, agent=SYSTEM, data=data, concerns=[row.started_by])
     if over:
         yield from stop(ledger, row, f"nothing moved in {MAX_STALLS} rounds, {row.resets} times over")
-    else:
-        row.strategy = row.fallback
+
+
+def _fall_back(ledger: Ledger, row: RunRow) -> Steps[None]:
+    """Lets the fallback choose from now on; `round-robin` in place of a coordinator that failed or has left."""
+    is_lost = row.fallback == COORDINATOR and (
+        row.strategy == COORDINATOR
+        or (yield from joining.has_left(ledger.board, row.coordinator, ledger.now))
+    )
+    row.malformed, row.strategy = 0, ROUND_ROBIN if is_lost else row.fallback
 
 
 @repeatable(_again)
@@ -368,7 +377,8 @@ def decide(
         else:
             yield from give_round(ledger, row, {decision.next_agent: decision.instruction}, agent)
     elif verdict == "fallback":
-        row.malformed, row.strategy, row.phase = 0, row.fallback, "choose"
+        row.phase = "choose"
+        yield from _fall_back(ledger, row)
     elif which:
         yield from block(ledger, row, which)
     made = yield from end(ledger, row)
@@ -419,7 +429,7 @@ def _lapse(ledger: Ledger, row: RunRow, turn: TurnRow) -> Steps[None]:
         row.malformed += 1
         row.phase = "choose"
         if row.malformed >= MAX_MALFORMED:
-            row.malformed, row.strategy = 0, row.fallback
+            yield from _fall_back(ledger, row)
 
 
 def let_go(ledger: Ledger, agent: str = "") -> Steps[None]:
@@ -435,7 +445,7 @@ def let_go(ledger: Ledger, agent: str = "") -> Steps[None]:
                 yield from _lapse(ledger, row, turn)
                 yield from rows.put(ledger, row)
         if row.strategy == COORDINATOR and (yield from _is_gone(ledger, row.coordinator, agent)):
-            row.malformed, row.strategy = 0, row.fallback
+            yield from _fall_back(ledger, row)
             yield from rows.put(ledger, row)
 
 

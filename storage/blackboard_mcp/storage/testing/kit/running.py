@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.items import EdgeKind, ItemType, parse_ref
 from blackboard_mcp.protocols.read_rules import ReadRule
 from blackboard_mcp.protocols.runs import (
     MAX_MALFORMED,
+    MAX_STALLS,
     RUN_MOVES,
     Budget,
     Chosen,
@@ -276,6 +277,39 @@ class RunTests:
         await at.store.ask_coordinator(at.board, run.number, run.stamp, "who is next?")
         run = await look(at)
         assert (run.phase, run.strategy, run.turns) == ("choose", "round-robin", ())
+
+    @pytest.mark.parametrize("how", ["before", "leaves", "stalls", "malformed"])
+    async def test_a_coordinator_that_failed_or_left_is_no_fallback(self, at: Table, how: str) -> None:
+        await at.configure()
+        await at.store.join(at.board, "erin", role="leads")
+        if how == "before":
+            await at.store.leave(at.board, "erin", "done")
+        strategy = "round-robin" if how == "stalls" else "coordinator"
+        run = await start(at, coordinator="erin", strategy=strategy, fallback="coordinator", max_rounds=9)
+        match how:
+            case "leaves":
+                await at.store.ask_coordinator(at.board, run.number, run.stamp, "who is next?")
+                await at.store.leave(at.board, "erin", "done")
+            case "stalls":
+                await at.store.leave(at.board, "erin", "done")
+                for _ in range(MAX_STALLS + 1):
+                    await choose(at, "bob")
+                    await contribute(at, "bob", "again")
+                told = [e.data["then"] for e in await at.events() if e.event == "run.stalled"]
+                assert told == ["round-robin"]
+            case "malformed":
+                for _ in range(MAX_MALFORMED):
+                    await decide(at, None, "garbage", "it is no JSON")
+        run = await look(at)
+        assert (run.phase, run.strategy, run.malformed) == ("choose", "round-robin", 0)
+        assert (await choose(at, "carol")).turn_of("carol") is not None
+
+    async def test_a_stall_hands_over_to_a_coordinator_that_is_there(self, at: Table) -> None:
+        await start(at, coordinator="erin", fallback="coordinator", max_rounds=9)
+        for _ in range(MAX_STALLS + 1):
+            await choose(at, "bob")
+            await contribute(at, "bob", "again")
+        assert (await look(at)).strategy == "coordinator"
 
     async def test_who_left_has_no_turn_until_it_joins_again(self, at: Table) -> None:
         run = await start(at)
