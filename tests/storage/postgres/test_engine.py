@@ -741,6 +741,44 @@ async def test_a_new_schema_is_counted_after_its_first_commits() -> None:
         await store.close()
 
 
+SLOW = """
+CREATE FUNCTION slow.waits(n bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+IF EXISTS (SELECT 1 FROM pg_catalog.pg_stat_activity
+           WHERE pid = pg_catalog.pg_backend_pid() AND query LIKE 'ANALYZE%') THEN
+    PERFORM pg_catalog.pg_advisory_xact_lock_shared(77); END IF;
+RETURN n; END $$;
+CREATE INDEX item_waits ON slow.item (slow.waits(number))
+"""
+
+
+async def test_news_goes_on_while_the_server_counts_large_tables() -> None:
+    server = postgres_server.server()
+    address = f"{server.address}?schema=slow"
+    store, other = await open_postgres_store(address), await open_postgres_store(address)
+    counting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'ANALYZE%slow.%' AND state = 'active'"
+    holder = await asyncpg.connect(server.address)
+    try:
+        server.sql(SLOW)
+        await holder.execute("SELECT pg_advisory_lock(77)")
+        table, heard = Table(store), asyncio.Event()
+        other.engine.heard = lambda words: heard.set()
+        async with asyncio.timeout(PATIENCE):
+            while not int(await asyncio.to_thread(server.sql, counting)):
+                await table.post("alice", "a fact", "FACT")
+            await store.engine.tell("anybody there?")
+            await heard.wait()
+        assert int(await asyncio.to_thread(server.sql, counting)), "it was told meanwhile"
+        await holder.execute("SELECT pg_advisory_unlock(77)")
+        async with asyncio.timeout(PATIENCE):
+            rows = "SELECT reltuples FROM pg_class WHERE oid = 'slow.item'::regclass"
+            while float(await asyncio.to_thread(server.sql, rows)) <= 0:
+                await table.post("alice", "a fact", "FACT")
+    finally:
+        await holder.close()
+        await store.close()
+        await other.close()
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [

@@ -49,6 +49,8 @@ _SURE: Final = 1.0
 """The seconds between looks for others' commits: while somebody waits and no notifications come, and otherwise."""
 _UNHEARD: Final = 10.0
 """Seconds without an answer after which the connection for news is made anew: its database may be gone unseen."""
+_COUNTING: Final = 3_600.0
+"""The most seconds in which the server counts its tables."""
 _LOCK: Final = (
     "UPDATE installation SET pulse = pulse + 1 "
     "RETURNING schema, pg_current_xact_id()::text, pulse, place, tableoid::bigint"
@@ -140,6 +142,8 @@ class PostgresEngine:
         self._news = Session(direct, name) if address.listen is not None or not address.pooled else None
         if self._news is not None:
             self._news.seconds = _UNHEARD
+        self._counter = Session(direct, name)
+        self._counter.seconds = _COUNTING
         self._newest = migrating.newest()
         self._jobs: deque[_Job] = deque()
         self._dear: deque[_Job] = deque()
@@ -162,6 +166,7 @@ class PostgresEngine:
         self.struck: Callable[[], None] = lambda: None
         """Called when this machine's index, which was struck off the list, is on it again: it may miss changes."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._counting: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._trouble: Trouble | None = None
         self._outdated: BaseException | None = None
@@ -813,7 +818,7 @@ class PostgresEngine:
                 listening = await self._listen()
                 await self._look()
                 self._trouble = None
-                await self._count()
+                self._count()
                 if time.monotonic() - self._registered > _DAY:
                     await self._register()
             except (Lost, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, TimeoutError):
@@ -896,29 +901,42 @@ class PostgresEngine:
         if abs(ahead - self.ahead) > took / 2 + _APART:
             self.ahead = ahead
 
-    async def _count(self) -> None:
-        """Has the server count its tables at the first milestones of a new schema.
+    def _count(self) -> None:
+        """Begins to have the server count its tables, at the first milestones of a new schema.
 
         Until then it takes each board for a row or two, and goes through whole boards where it should look one item
         up. Later its own background work counts often enough.
         """
+        if self._counting is not None and not self._counting.done():
+            return
         due, self._milestone = self._milestone, bisect(_MILESTONES, self._pulse)
         if self._news is None or due is None or due == self._milestone:
             return
+        self._counting = asyncio.create_task(self._have_counted())
+
+    async def _have_counted(self) -> None:
+        """Has the server count its tables, which takes minutes for large ones, on a connection of its own."""
         assert self._writer.dialect is not None
         tables = ", ".join(f"{self._address.schema}.{name}" for name in self._writer.dialect.tables)
-        with contextlib.suppress(asyncpg.PostgresError):
-            async with self._speaking:
-                await self._news.execute(f"ANALYZE (SKIP_LOCKED) {tables}")
+        try:
+            await self._counter.open()
+            await self._counter.execute(f"ANALYZE (SKIP_LOCKED) {tables}")
+        except (Lost, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+            logger.info(
+                "the database did not count its tables, which its own background work does later: %s", error
+            )
+        finally:
+            await self._counter.close()
 
     async def _close(self) -> None:
         """Ends the writer, then the rest."""
         self._wanted.set()
         if self._tasks:
             await asyncio.gather(self._tasks[0], return_exceptions=True)
-        for task in self._tasks:
+        others = [*self._tasks, *([self._counting] if self._counting else [])]
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
         self._changes.close()
         for _ in self._readers:
             await self._idle.get()
