@@ -18,7 +18,7 @@ from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.cli import _COMMANDS, cli
 from blackboard_mcp.server.demo.process import environment
 from commands import PROGRAM, answered, on_terminal, refused, run, said, serving, token
-from patience import PATIENCE, until
+from patience import PATIENCE, RUN, until
 
 GIVEN = {"speaking", "steering", "inspect", "watch"}
 """Modules of commands that have an example each."""
@@ -113,6 +113,36 @@ def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str
     assert said(ann, "post", "--id", claim["id"], "--importance", "5").startswith(
         f"{claim['id']} is at version 1"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (("post", "-"), b"one\ncaf\xe9\n"),
+        (("ask", "ben", "-"), b"one\ncaf\xe9\n"),
+        (("intake",), b'\n{"id": "m1", "kind": "message", "text": "caf\xe9", "thread": "s1"}\n'),
+    ],
+)
+def test_text_on_standard_input_that_is_not_utf_8_is_refused(
+    tmp_path: Path, words: tuple[str, ...], given: bytes
+) -> None:
+    asyncio.run(furnish(tmp_path))
+    env = environment() | {"BLACKBOARD_DATA": str(tmp_path), "BLACKBOARD_AGENT": "ann"}
+    before = said({"BLACKBOARD_DATA": str(tmp_path)}, "query")
+    for coding in ("utf-8:strict", "utf-8:surrogateescape"):
+        done = subprocess.run(
+            [*PROGRAM, *words],
+            input=given,
+            capture_output=True,
+            timeout=RUN,
+            env=env | {"PYTHONIOENCODING": coding},
+        )
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert done.stderr.decode().splitlines() == [
+            "blackboard-mcp: The text on standard input is not UTF-8: line 2 has the byte 0xe9. Nothing was changed; "
+            "convert the text, say with `iconv -f latin1 -t utf-8`."
+        ]
+    assert said({"BLACKBOARD_DATA": str(tmp_path)}, "query") == before
 
 
 def test_people_ask_and_answer(people: tuple[dict[str, str], dict[str, str]]) -> None:

@@ -1,15 +1,40 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and text on standard input."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import click
+from blackboard_mcp.protocols.errors import InvalidInput
+
+
+def piped(most: int) -> str:
+    """Returns the text on standard input, of which at most `most` characters are read.
+
+    Raises:
+        InvalidInput: it is not UTF-8, or there is more.
+    """
+    raw = sys.stdin.buffer.read(4 * most + 1)  # a character has at most four bytes
+    too_long = InvalidInput(f"At most {most:,} characters are read. Nothing was changed; send fewer lines.")
+    if len(raw) > 4 * most:
+        raise too_long
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(
+            f"The text on standard input is not UTF-8: line {line} has the byte 0x{raw[error.start]:02x}. Nothing was "
+            "changed; convert the text, say with `iconv -f latin1 -t utf-8`."
+        ) from None
+    if len(text) > most:
+        raise too_long
+    return text
 
 
 @contextmanager

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.visible import escape
 
+from .files import piped
 from .options import existing, settings_of
 from .target import OPERATOR, Target, target_of, target_options
 
@@ -32,13 +31,9 @@ def intake(**given: Any) -> None:
     what hooks of Gemini CLI send for BeforeAgent and AfterTool. A line that was handed over before adds nothing.
     """
     target = target_of(given)
-    document = sys.stdin.read(_MOST + 1)
+    document = piped(_MOST)
 
     async def work() -> None:
-        if len(document) > _MOST:
-            raise InvalidInput(
-                f"At most {_MOST:,} characters are read. Nothing was changed; send fewer lines."
-            )
         from ..input.intake import MAX_LINES, lines_of
 
         lines = [line for line in document.split("\n") if line.strip()]

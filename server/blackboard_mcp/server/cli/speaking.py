@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -11,6 +10,7 @@ from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.topics import is_topic
 
 from .commands import act
+from .files import piped
 from .options import STATUSES
 
 if TYPE_CHECKING:
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from ..board import BoardAccess
 
 
+_MOST = 4_000_000
+"""The most characters that are read from standard input; a board takes texts that are shorter."""
+
+
 def _said(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Returns the text of an argument; for `-` the text on standard input."""
     if value != "-":
         return value
-    text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+    text = piped(_MOST).rstrip("\r\n")
     if not text.strip():
         raise click.BadParameter("there was no text on standard input", context, param)
     return text
