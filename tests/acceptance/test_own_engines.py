@@ -21,6 +21,7 @@ from patience import until
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EXAMPLE = "mirrored_store:MirroredStore"
 PASSED_ON = '''
+import asyncio
 import logging
 
 from blackboard_mcp.protocols.credentials import CredentialStore
@@ -49,6 +50,18 @@ class PassedOn:
         if name in HIDDEN:
             raise AttributeError(name)
         return getattr(self._store, name)
+
+
+class Raises(PassedOn):
+    async def close(self):
+        await self._store.close()
+        raise ConnectionError("the database has left")
+
+
+class Cancels(PassedOn):
+    async def close(self):
+        await self._store.close()
+        raise asyncio.CancelledError
 
 
 class Closed:
@@ -197,6 +210,19 @@ async def test_a_launch_that_cannot_be_ends_with_one_line(
         async with http_server(tmp_path / "data", *options):
             pass
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("store", "cause"),
+    [("Raises", "ConnectionError: the database has left"), ("Cancels", "CancelledError: ")],
+)
+def test_a_server_whose_store_fails_as_it_closes_says_so_and_ends_in_order(
+    there: dict[str, str], store: str, cause: str
+) -> None:
+    words = ("serve", "--agent", "ann", "--store", f"own_engines:{store}", "--archive", "own_engines:Words")
+    done = run(there, *words)
+    assert done.returncode == 0, done.stderr
+    assert f"closing the store failed: {cause}" in done.stderr
 
 
 async def test_no_argument_of_a_tool_names_a_class(there: dict[str, str], tmp_path: Path) -> None:

@@ -92,6 +92,17 @@ async def kept_up(work: Callable[[], Coroutine[Any, Any, None]], name: str) -> N
             importlib.invalidate_caches()
 
 
+async def closed(what: str, close: Callable[[], Awaitable[None]]) -> None:
+    """Awaits `close()`; the log tells what it raised, so that what is left is closed, too."""
+    task = asyncio.current_task()
+    try:
+        await close()
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        logger.exception("closing %s failed: %s: %s", what, type(error).__name__, error)
+
+
 def heeded(task: asyncio.Future[Any]) -> None:
     """Done callback of work that goes on when its caller is gone: asyncio then does not log a failure as a fault."""
     if not task.cancelled():

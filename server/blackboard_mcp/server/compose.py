@@ -28,7 +28,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from .access.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
-from .background import kept_up
+from .background import closed, kept_up
 from .input.posts import check_agent
 from .input.validation.checking import Validators
 from .plugins.protocols import Protocols
@@ -290,9 +290,9 @@ async def _opened(
                 await conductor.close()
             await pruner.close()
             await writer.close()
-            await archive.close()
+            await closed("the archive's index", archive.close)
     finally:
-        await store.close()
+        await closed("the store", store.close)
 
 
 async def _episodes(blackboard: Blackboard) -> None:
@@ -462,7 +462,7 @@ async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
     try:
         yield token_keeper(store)
     finally:
-        await store.close()
+        await closed("the store", store.close)
 
 
 def _make_folder(settings: Settings) -> None:
