@@ -8,14 +8,16 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import postgres_server
 import pytest
-from blackboard_mcp.server.board import BoardClient
+from blackboard_mcp.server.board import Board, BoardClient
 from blackboard_mcp.server.demo.process import http_clients, http_server, stdio_clients
 from blackboard_mcp.server.demo.replay import ToolFailed, call, say, search_archive
 from blackboard_mcp.storage.postgres.migrating import newest
+from blackboard_mcp.storage.testing.harness import HandClock
 from commands import refused, run, said
 from mcp.client import Client
 from patience import RUN, until
@@ -250,6 +252,30 @@ async def test_tokens_are_kept_for_all_servers(tmp_path: Path, store: str) -> No
         async with http_clients(two.url)("eve") as eve:
             with pytest.raises(Exception, match="access token"):
                 await call(eve, "read")
+
+
+async def test_compact_rids_the_folder_of_a_machine_of_what_was_forgotten(tmp_path: Path, store: str) -> None:
+    data = tmp_path / "data"
+    clock = HandClock(datetime.now(UTC) - timedelta(days=40))
+    async with Board.open(agent="ann", data=data, settings={"store": store}, clock=clock) as ann:
+        await ann.post("the old figure is seven", type="LOG", ttl_seconds=1)
+        clock.advance(2)
+        await ann.prune()
+    output = data / "checks" / "main" / "lint"
+    output.mkdir(parents=True)
+    (output / "1").write_text("seven", "utf-8")
+    there = {"BLACKBOARD_DATA": str(data), "BLACKBOARD_STORE": store}
+    await asyncio.to_thread(said, there, "compact")
+    assert output.exists(), "nothing was forgotten"
+    config = tmp_path / "blackboard.toml"
+    config.write_text(
+        '[retention]\ndecided_by = "ops"\nreason = "month"\nafter_days = { LOG = 30 }\n', "utf-8"
+    )
+    forgot = await asyncio.to_thread(said, there, "forget", "--config", str(config))
+    assert forgot.endswith("forgot 1 items in all\n")
+    told = await asyncio.to_thread(said, there, "compact")
+    assert told == f"{data}: what was left over is removed; the database vacuums its tables itself\n"
+    assert not (data / "checks").exists()
 
 
 def test_commands_say_what_is_wrong_with_an_address_and_never_repeat_its_password(tmp_path: Path) -> None:

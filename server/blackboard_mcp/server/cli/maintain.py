@@ -157,23 +157,28 @@ def compact(config: Path | None, data: Path | None) -> None:
     That takes twice the room of the file for a while. A file that an older version made gives room back by itself
     afterwards, as new ones do. What killed commands left in the folder is removed. Where anything was forgotten, the
     next server builds the search index anew, and repositories that have the board's history, and the whole output of a
-    check is kept again from its next run on; then no file of the folder holds what was.
+    check is kept again from its next run on; then no file of the folder holds what was. With boards on PostgreSQL only
+    the rest of the folder is cleaned, on each machine: the database vacuums its tables itself.
     """
     from blackboard_mcp.storage.sqlite import compacting
 
     from ..doctor.folder import left_over
 
     settings = settings_of(config, data=data)
-    check_built_in(settings, "compact")
+    if not settings.on_postgres:
+        check_built_in(settings, "compact")
     forgotten = asyncio.run(_anything_forgotten(settings))
-    before, after = compacting.compact(settings.database)
+    done = f"{settings.folder}: what was left over is removed; the database vacuums its tables itself"
+    if not settings.on_postgres:
+        before, after = compacting.compact(settings.database)
+        done = f"{settings.database.name}: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now"
     for left in left_over(settings, 0):
         _remove(left)
     if forgotten:
         # The index's files keep deleted texts for a while. The next server builds it, and the repositories, anew.
         for kept in (settings.index, settings.checking, *_with_history(settings.repositories)):
             _remove(kept)
-    click.echo(f"{settings.database.name}: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now")
+    click.echo(done)
 
 
 def _remove(kept: Path) -> None:
