@@ -92,7 +92,7 @@ async def test_a_conflict_carries_the_present_text_with_its_version_and_writer(b
     await bob.do("post", text='45 "or so"\nseq 9', key="total", expected_version=1)
     refusal = (await alice.fail("post", text="42", key="total", expected_version=1))["message"]
     assert "total is at version 2, and expected_version was 1" in refusal
-    assert 'total@2 by bob: "45 \\"or so\\" seq 9".' in refusal
+    assert 'total@2 by bob: "45 \\"or so\\"\\nseq 9".' in refusal, "who writes it again keeps its lines"
     assert "\nseq 9" not in refusal
     assert "read" not in refusal, "what stands is there: one call more does it"
     await alice.do("post", text="46", key="total", expected_version=2)

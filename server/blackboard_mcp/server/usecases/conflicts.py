@@ -10,10 +10,10 @@ from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.keys import parse_key
 from blackboard_mcp.protocols.store import BoardStore
 
-from ..text.lines import one_line, word
+from ..text.lines import visible_json, word
 
 SHORT = 300
-"""Most characters of all texts in one conflict."""
+"""Most characters of all texts in one conflict, as they are quoted."""
 _MOST = 3
 _LONGEST = 690
 """Most characters of a message, including the names and writers of the texts."""
@@ -55,19 +55,18 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
     for item in found.items:
         if item.deleted:
             continue
-        if len(item.text) > room:
+        # Quoted as JSON: no quotation mark in the text ends the quotation, and whoever writes it again keeps its lines.
+        quoted = visible_json(json.dumps(item.text, ensure_ascii=False))
+        if len(quoted) > room + len('""'):
             call = f'read({"keys" if item.key else "ids"}=["{item.key or item.id}"]) shows it.'
             if len(" ".join([error.message, *said, call])) <= _LONGEST:
                 said.append(call)
             continue
-        room -= len(item.text)
+        room -= len(quoted)
         name = item.key or item.id
         by = item.updated_by or item.author
         texts[name] = {"version": item.version, "by": by, "text": item.text}
-        # Quote as JSON, so that no quotation mark in the text ends the quotation.
-        said.append(
-            f"{name}@{item.version} by {word(by)}: {json.dumps(one_line(item.text), ensure_ascii=False)}."
-        )
+        said.append(f"{name}@{item.version} by {word(by)}: {quoted}.")
     if not said:
         return error
     facts = {"current": texts} if texts else {}
