@@ -113,8 +113,8 @@ def bindings_are_ignored(patch: pytest.MonkeyPatch) -> None:
 def waived_tasks_block(patch: pytest.MonkeyPatch) -> None:
     """What comes after a waived task waits for ever."""
 
-    def released_by(ledger: Ledger, completed: int) -> rows.Steps[tuple[list[int], list[str]]]:
-        return [], []
+    def released_by(ledger: Ledger, completed: int) -> rows.Steps[dict[int, str]]:
+        return {}
         yield
 
     patch.setattr(task_rows, "released_by", released_by)

@@ -37,6 +37,7 @@ MAX_PATTERN = 200
 MAX_RESERVATIONS = 1_000
 """Most reservations of one board at a time."""
 MAX_LISTED = 100
+MAX_ENDED = 10
 """Most tasks that one look at the agenda lists."""
 MAX_WORK = 6
 """Most tasks of each kind that a view is told of."""
@@ -277,7 +278,8 @@ class Agenda:
     """Tasks that are not over, ready ones first, then by priority and age; `total` counts all of them.
 
     `mine` are those that the agent holds, `review` those that wait for somebody like it to confirm. Where no task is
-    left, `over` counts tasks by final state, up to `MAX_OPEN_TASKS` each; else it is empty.
+    left, `over` counts tasks by final state, up to `MAX_OPEN_TASKS` each, and `ended` are those that were planned last,
+    up to `MAX_ENDED`, in the order of their numbers; else both are empty.
     """
 
     tasks: tuple[Task, ...]
@@ -286,6 +288,7 @@ class Agenda:
     mine: tuple[Task, ...] = ()
     review: tuple[Task, ...] = ()
     over: dict[TaskState, int] = field(default_factory=dict)
+    ended: tuple[Task, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     budget: AgendaBudget | None = None
     kept: Mapping[int, Reservation] = field(default_factory=dict)
@@ -365,7 +368,8 @@ class Settle:
 class Settled:
     """A task after its holder or reviewer acted; `item` is what was posted: a RESULT or a critique of one.
 
-    `freed` are tasks that wait for nothing more, thanks to it. `late` says that the lease had ended.
+    `freed` maps tasks that wait for nothing more, thanks to it, to the agents whom they are meant for, "" where that is
+    anybody. `late` says that the lease had ended.
     """
 
     task: Task | None
@@ -373,7 +377,7 @@ class Settled:
     lease: int
     until: datetime | None
     seq: int
-    freed: tuple[int, ...] = ()
+    freed: Mapping[int, str] = field(default_factory=dict)
     late: bool = False
     notice: Notice | None = None
     """The notice that was asked for; `None` without one, and for a call that repeats an earlier one."""

@@ -53,6 +53,9 @@ class PlanAnswer(_Wire):
 
     items: list[WireTask]
     total: int = Field(description="tasks that are not over")
+    ended: list[WireTask] = Field(
+        default=[], description="where none is open, the tasks that were planned last"
+    )
     mine: list[str] = Field(default=[], description="tasks that you hold")
     review: list[str] = Field(default=[], description="tasks that wait for an agent like you to confirm them")
     reservations: list[WireReservation] = []
@@ -243,6 +246,7 @@ def wire_agenda(agenda: Agenda) -> PlanAnswer:
     return PlanAnswer(
         items=[wire_task(task) for task in agenda.tasks],
         total=agenda.total,
+        ended=[wire_task(task) for task in agenda.ended],
         mine=[task.id for task in agenda.mine],
         review=[task.id for task in agenda.review],
         reservations=[wire_reservation(held) for held in agenda.reservations],

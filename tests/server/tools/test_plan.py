@@ -61,7 +61,7 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     assert got["inputs"][0]["text"] == "Nine stations, all dated."
     assert (await ben.say("claim", op="done", text="The table.")).splitlines()[:-1] == [
         "T-2 COMPLETED, result E-2",
-        "T-3: ready now",
+        "ready now: T-3 for you",
         "next: claim()",
     ]
     await ben.do("claim")
@@ -72,6 +72,32 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     again = await ben.do("claim")
     assert [(b["agent"], b["how"], b["note"]) for b in again["brief"]] == [
         ("ben", "rejected", "rejected by ann: It lacks the dates.")
+    ]
+
+
+@both
+async def test_when_all_tasks_are_over_the_agenda_tells_their_results(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    await ann.do("plan", items=[{"title": "survey"}, {"title": "report", "after": ["$1"], "worker": "ben"}])
+    await ann.do("claim")
+    said = (await ann.say("claim", op="done", text="Nine stations.")).splitlines()
+    assert said[:2] == ["T-1 COMPLETED, result E-1", "ready now: T-2 for ben"]
+    await ben.do("claim")
+    await ben.do("claim", op="done")
+    assert (await ann.say("plan")).splitlines()[:-1] == [
+        'no open tasks: 2 are over; plan(items=[{"title": "…"}, {"title": "…", "after": ["$1"]}]) plans some',
+        'over (2, texts: read(ids=["E-1"])):',
+        "T-1 COMPLETED in E-1: survey",
+        "T-2 COMPLETED · for ben: report",
+    ]
+    assert [task["result"] for task in (await ann.do("plan"))["ended"]] == ["E-1", None]
+    await ann.do("plan", items=[{"title": f"more {n}"} for n in range(9)])
+    await ann.do("plan", cancel=[f"T-{n}" for n in range(3, 12)], why="enough")
+    last = (await ann.say("plan")).splitlines()
+    assert last[0].startswith("no open tasks: 11 are over; ")
+    assert last[1] == "over (the last 10):"
+    assert last[2:12] == ["T-2 COMPLETED · for ben: report"] + [
+        f"T-{n} CANCELLED (enough): more {n - 3}" for n in range(3, 12)
     ]
 
 
@@ -200,7 +226,7 @@ async def test_a_task_among_the_ids_of_items_is_named_and_the_items_are_read(boa
     await ann.do("plan", items=[{"title": "one"}])
     text = await ann.say("read", ids=["F-1", "T-1"])
     assert "> the level is 3 m" in text
-    assert 'not found: T-1; T-1 is a task: plan(why="T-1")' in text
+    assert 'T-1 is a task, no item: plan(why="T-1")' in text
     assert 'plan(why="T-1") shows it' in (await ann.fail("read", ids=["T-1"]))["message"]
 
 

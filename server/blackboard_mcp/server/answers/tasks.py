@@ -9,6 +9,7 @@ from types import MappingProxyType
 from blackboard_mcp.protocols.agenda import (
     HELD,
     REJECTED,
+    TASK_OVER,
     Agenda,
     AgendaBudget,
     Attempt,
@@ -24,7 +25,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
-from ..text.lines import clip, closed_to_posts, flat, one_line, quoted, relative_age, word
+from ..text.lines import clip, closed_to_posts, flat, in_quotes, one_line, quoted, relative_age, word
 from ..usecases.agenda import Claimed
 from ..views.tasks import budget_line
 from .stages import stage_lines
@@ -67,8 +68,10 @@ def task_line(task: Task, now: datetime, kept: Reservation | None = None) -> str
     elif task.state is TaskState.REVIEW:
         said = f"REVIEW, done by {word(task.holder)}{f' in {task.result}' if task.result else ''}"
     else:
-        said = f"{task.state}{f' ({clip(task.why, _NOTE)})' if task.why else ''}"
-    parts = [f"{task.id} {said}", f"p{task.priority}"]
+        where = f" in {task.result}" if task.result and task.state is TaskState.COMPLETED else ""
+        said = f"{task.state}{where}{f' ({clip(task.why, _NOTE)})' if task.why else ''}"
+    parts = [f"{task.id} {said}"]
+    parts += [f"p{task.priority}"] if task.state not in TASK_OVER else []
     parts += [f"for {word(task.worker)}"] if task.worker else []
     parts += [f"skill {word(task.skill)}"] if task.skill else []
     parts += [stage_id(task.stage)] if task.stage else []
@@ -81,7 +84,11 @@ def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
     if not agenda.tasks:
         over = f"{sum(agenda.over.values())} are over; " if agenda.over else ""
         plans = 'plan(items=[{"title": "…"}, {"title": "…", "after": ["$1"]}]) plans some'
-        return [f"no open tasks: {over}{stopped or plans}"]
+        lines = [f"no open tasks: {over}{stopped or plans}"]
+        results = [task.result for task in agenda.ended if task.result]
+        texts = f", texts: read(ids=[{', '.join(map(in_quotes, results))}])" if results else ""
+        last = "the last " if sum(agenda.over.values()) > len(agenda.ended) else ""
+        return [*lines, *_part(f"over ({last}{len(agenda.ended)}{texts}):", agenda.ended, now)]
 
     def heading(name: str, calls: str) -> str:
         return f"{name}:" if stopped else f"{name} ({calls}):"
@@ -253,8 +260,12 @@ def _nothing(claimed: Claimed, now: datetime) -> str:
     return f"nothing ready for you, {claimed.total} open; first {line}. {then}"
 
 
-def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
-    """Returns what became of a task, and what to do next."""
+def _whom(worker: str, agent: str) -> str:
+    return "you" if worker == agent else word(worker)
+
+
+def settled_lines(done: Settled, op: str, agent: str, now: datetime) -> list[str]:
+    """Returns what became of a task by a call of an agent's, and what to do next."""
     task = done.task
     if task is None:
         return [f"lease {done.lease} extended" if op == "extend" else f"lease {done.lease} given back"]
@@ -279,7 +290,11 @@ def settled_lines(done: Settled, op: str, now: datetime) -> list[str]:
         said += f"; {done.item.id} criticises {task.result or 'the result'}"
     lines = [said]
     if done.freed:
-        lines.append(f"{', '.join(map(task_id, done.freed[:_MINE]))}: ready now")
+        meant = [
+            f"{task_id(number)}{f' for {_whom(worker, agent)}' if worker else ''}"
+            for number, worker in done.freed.items()
+        ]
+        lines.append(f"ready now: {', '.join(meant[:_MINE])}")
     if op in ("done", "fail", "release", "verify"):
         again = (
             f", which takes {task.id} again only if nothing else is ready for you" if op == "release" else ""

@@ -429,7 +429,7 @@ class PlanTools:
         done, rules, attention = await self._tasks.settle(
             caller.agent, board, act, cited=cited, once_key=caller.once_key
         )
-        text = "\n".join(settled_lines(done, act.op, self._say.now()))
+        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now()))
         return Answer(
             self._say.with_footer(text, done.seq, attention),
             lambda: plan_wire.ClaimAnswer(

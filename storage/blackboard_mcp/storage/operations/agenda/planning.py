@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.agenda import (
     HELD,
     MAX_AFTER,
     MAX_COST,
+    MAX_ENDED,
     MAX_LISTED,
     MAX_NOTE,
     MAX_OPEN_TASKS,
@@ -424,8 +425,8 @@ def _change(
     data: dict[str, Any] = {"task": row.id, "changed": before}
     if task.state is not None:
         before["state"] = row.state
-        freed, workers = yield from _end_fault(ledger, row, task.state, why)
-        concerns += [row.created_by, *workers]
+        freed = yield from _end_fault(ledger, row, task.state, why)
+        concerns += [row.created_by, *rows.workers(freed)]
         if freed:
             data["freed"] = [task_id(number) for number in freed]
     if not before:
@@ -438,10 +439,8 @@ def _change(
     )
 
 
-def _end_fault(
-    ledger: Ledger, row: TaskRow, state: TaskState, why: str
-) -> Steps[tuple[list[int], list[str]]]:
-    """Tries a FAULTED task again, or waives it; returns the tasks that wait for nothing more, with their workers."""
+def _end_fault(ledger: Ledger, row: TaskRow, state: TaskState, why: str) -> Steps[dict[int, str]]:
+    """Tries a FAULTED task again, or waives it; returns what `released_by` does."""
     if row.state != TaskState.FAULTED:
         raise Refused(
             f"{row.id} is {row.state}, not FAULTED: its state follows from claim. Nothing was changed.",
@@ -454,7 +453,7 @@ def _end_fault(
     yield from rows.move(ledger, row, state, why=why)
     if state is TaskState.COMPLETED:
         return (yield from rows.released_by(ledger, row.number))
-    return [], []
+    return {}
 
 
 def _check_may(ledger: Ledger, row: TaskRow, what: str) -> None:
@@ -546,8 +545,16 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
     shown.sort(
         key=lambda task: (not task.ready, task.state is not TaskState.PENDING, -task.priority, task.number)
     )
-    ended = [] if total else (yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS))
-    over = {TaskState(state): count for state, count in ended if count}
+    over: dict[TaskState, int] = {}
+    ended: tuple[Task, ...] = ()
+    if not total:
+        counts = yield sql("tasks_over"), (row.no, MAX_OPEN_TASKS)
+        over = {TaskState(state): count for state, count in counts if count}
+    if over:
+        last = yield from rows.find_tasks(
+            row.no, [n for (n,) in (yield sql("tasks_last"), (row.no, MAX_ENDED))]
+        )
+        ended = yield from rows.values(row, [last[n] for n in sorted(last)], now)
     reserved = yield from reservations.listed(row.no, now)
     review = yield from workload.confirmable(agent, (found[n] for n in listed[TaskState.REVIEW]))
     return Agenda(
@@ -557,6 +564,7 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         mine=tuple(by_number[n] for n in mine if by_number[n].state in HELD),
         review=tuple(by_number[n] for n in review),
         over=over,
+        ended=ended,
         reservations=reserved,
         budget=(yield from _budget(row.no)),
         kept=reservations.kept(shown[:limit], reserved, agent),

@@ -291,8 +291,9 @@ def end_attempt(ledger: Ledger, row: TaskRow, how: str, note: str) -> Steps[None
     yield sql("attempt_add"), (ledger.no, row.number, row.lease, row.holder, how, note, ledger.now)
 
 
-def released_by(ledger: Ledger, completed: int) -> Steps[tuple[list[int], list[str]]]:
-    """Counts a completed task off those that come after it; returns those that are ready by that, with their workers.
+def released_by(ledger: Ledger, completed: int) -> Steps[dict[int, str]]:
+    """Counts a completed task off those that come after it; returns a map from those that are ready by that, in order,
+    to the agents whom they are meant for, "" where that is anybody.
 
     One that still waits for its stage or trigger is told of when that opens or holds.
     """
@@ -301,7 +302,12 @@ def released_by(ledger: Ledger, completed: int) -> Steps[tuple[list[int], list[s
     if any(stage for _, _, stage in free):
         closed = yield from closed_stages(ledger.no)
         free = [one for one in free if one[2] not in closed]
-    return sorted(one[0] for one in free), sorted({one[1] for one in free if one[1]})
+    return {number: worker or "" for number, worker, _ in sorted(free)}
+
+
+def workers(freed: Mapping[int, str]) -> list[str]:
+    """Returns the agents whom tasks are meant for, each once; `freed` is what `released_by` returned."""
+    return sorted({worker for worker in freed.values() if worker})
 
 
 def ready_by_trigger(ledger: Ledger, row: TaskRow) -> Steps[bool]:

@@ -48,7 +48,7 @@ _REJECTED: Final = "rejected"
 
 def _settled_again(kept: list[Any]) -> Steps[Settled]:
     """Returns what a repeated call did, with task and item as they are now."""
-    now, board, agent, number, item, lease, until, seq, freed, late = kept
+    now, board, agent, number, item, lease, until, seq, freed, late, *more = kept
     row = yield from get_board(board)
     task = None
     if number:
@@ -59,7 +59,8 @@ def _settled_again(kept: list[Any]) -> Steps[Settled]:
         items = yield from load_any(row.no, [item])
         posted = (yield from values(row, list(items.values()), agent))[0]
     end = None if until is None else instant(until)
-    return Settled(task, posted, lease, end, seq, tuple(freed), late)
+    meant = {int(number): worker for number, worker in (more[0] if more else {}).items()}
+    return Settled(task, posted, lease, end, seq, {number: meant.get(number, "") for number in freed}, late)
 
 
 def _form(given: dict[str, Any]) -> Form[Settled]:
@@ -69,7 +70,13 @@ def _form(given: dict[str, Any]) -> Form[Settled]:
         number = done.task.number if done.task else 0
         item = done.item.number if done.item else 0
         until = None if done.until is None else round(done.until.timestamp() * MICROS)
-        return [now, board, agent, number, item, done.lease, until, done.seq, list(done.freed), done.late]
+        freed = [
+            done.seq,
+            list(done.freed),
+            done.late,
+            {n: worker for n, worker in done.freed.items() if worker},
+        ]
+        return [now, board, agent, number, item, done.lease, until, *freed]
 
     return Form(keep, _settled_again)
 
@@ -213,7 +220,7 @@ def _answer(
     row: TaskRow,
     item: int = 0,
     *,
-    freed: Sequence[int] = (),
+    freed: Mapping[int, str] = MappingProxyType({}),
     late: bool = False,
 ) -> Steps[Settled]:
     """Closes the ledger, and returns the task as it is now."""
@@ -223,7 +230,7 @@ def _answer(
     if item:
         found = yield from load_any(ledger.no, [item])
         posted = (yield from values(ledger.board, [found[item]], ledger.agent))[0]
-    return Settled(task, posted, row.lease, task.until, ledger.board.seq, tuple(freed), late)
+    return Settled(task, posted, row.lease, task.until, ledger.board.seq, freed, late)
 
 
 def _post(
@@ -283,15 +290,15 @@ def _done(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settle
         data["late"] = True
     if act.usage is not None:
         data |= {"tokens": act.usage.tokens, "cost": act.usage.cost}
-    freed: list[int] = []
+    freed: dict[int, str] = {}
     concerns = [row.created_by]
     if row.verify:
         data["review"] = row.verify
         yield from rows.move(ledger, row, TaskState.REVIEW, usage=act.usage)
     else:
         yield from rows.move(ledger, row, TaskState.COMPLETED, usage=act.usage)
-        freed, workers = yield from rows.released_by(ledger, row.number)
-        concerns += workers
+        freed = yield from rows.released_by(ledger, row.number)
+        concerns += rows.workers(freed)
         if freed:
             data["freed"] = [task_id(number) for number in freed]
     yield from ledger.emit(EventType.CLAIM_DONE, data=data, concerns=concerns)
@@ -392,10 +399,10 @@ def _verify(ledger: Ledger, act: Settle) -> Steps[Settled]:
     if act.ok:
         sure = f"{CONFIRMED}{ledger.agent}: {act.text.text}"[:_NOTE]
         yield from rows.move(ledger, row, TaskState.COMPLETED, why=sure, verdict=True)
-        freed, workers = yield from rows.released_by(ledger, row.number)
+        freed = yield from rows.released_by(ledger, row.number)
         data = {"task": row.id, "title": row.title, "by": ledger.agent, "cites": cited}
         data["freed"] = [task_id(number) for number in freed]
-        concerns = [doer, row.created_by, *workers]
+        concerns = [doer, row.created_by, *rows.workers(freed)]
         yield from ledger.emit(EventType.CLAIM_VERIFIED, data=data, concerns=concerns)
         return (yield from _answer(ledger, row, freed=freed))
     item = 0

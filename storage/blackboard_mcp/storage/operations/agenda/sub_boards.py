@@ -248,8 +248,8 @@ def _complete(ledger: Ledger, row: TaskRow, more: dict[str, Any], why: str) -> S
         yield from rows.move(ledger, row, TaskState.REVIEW)
     else:
         yield from rows.move(ledger, row, TaskState.COMPLETED, why=why)
-        freed, workers = yield from rows.released_by(ledger, row.number)
-        concerns += workers
+        freed = yield from rows.released_by(ledger, row.number)
+        concerns += rows.workers(freed)
         if freed:
             data["freed"] = [task_id(number) for number in freed]
     yield from ledger.emit(EventType.CLAIM_DONE, data=data, concerns=concerns)

@@ -24,6 +24,10 @@ SELECT 'CANCELLED', count(*) FROM (
     SELECT 1 FROM task INDEXED BY task_over WHERE board = ?1 AND state = 'CANCELLED'
       AND state IN ('COMPLETED', 'CANCELLED') LIMIT ?2);
 
+-- name: tasks_last
+-- The tasks of a board that were planned last, on a board of which none is open.
+SELECT number FROM task WHERE board = ?1 ORDER BY number DESC LIMIT ?2;
+
 -- name: task_add
 -- A new task.
 INSERT INTO task(board, number, title, text, skill, worker, trigger_if, triggered, priority, stage, required, verify,

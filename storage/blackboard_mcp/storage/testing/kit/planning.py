@@ -436,7 +436,7 @@ class TakingTests:
         await at.store.plan(at.board, "alice", [NewTask(number=two, after=(one,))])
         await take(at, "bob", one)
         done = await settle(at, "bob", "done", one, "the count is 42")
-        assert done.freed == (two,)
+        assert done.freed == {two: ""}
         taken = await take(at, "carol", two)
         assert [(i.task, i.title, i.text) for i in taken.inputs] == [(one, "one", "the count is 42")]
         assert done.item is not None
@@ -576,7 +576,7 @@ class SettlingTests:
         assert done.task is not None
         assert done.item is not None
         assert done.task.state is TaskState.REVIEW
-        assert done.freed == ()
+        assert not done.freed
         assert [t.number for t in (await at.store.agenda(at.board, "carol")).review] == [one]
         assert (await at.store.agenda(at.board, "bob")).review == ()
         assert await work(at, "carol") == ([], [], [one])
@@ -588,7 +588,7 @@ class SettlingTests:
         sure = await settle(at, "carol", "verify", one, "ran it twice")
         assert sure.task is not None
         assert sure.task.state is TaskState.COMPLETED
-        assert sure.freed == (two,)
+        assert list(sure.freed) == [two]
         with pytest.raises(Refused, match="T-1 is COMPLETED"):
             await settle(at, "carol", "verify", one, "again")
 

@@ -611,7 +611,7 @@ class ConditionTests:
         await take(at, "bob", 1)
         done = await settle(at, "bob", "done", 1, "x")
         assert [n for n in (staged, kept, early) if (await task(at, n)).ready] == [early]
-        assert done.freed == (early,)
+        assert list(done.freed) == [early]
         await flag(at, early=True, go=True)
         await flag(at, early=True, go=True, later=True)
         told = [
