@@ -387,6 +387,8 @@ class Item:
     answered_by: str | None = None
     """The id of the newest answer to a QUESTION by somebody else that was not taken back, empty if there is none;
     `None` for other types, and where it was not looked up."""
+    newer: tuple[str, ...] = field(default=())
+    """The latest versions (`F-17@5`) of entries in `cites` that were written after this item."""
 
     @property
     def id(self) -> str:

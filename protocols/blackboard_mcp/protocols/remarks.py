@@ -43,7 +43,9 @@ class RemarkKind(StrEnum):
     SOLVES = "solves"
     """It is a decision about these problems, which stay open."""
     UNSEEN = "unseen"
-    """Other agents wrote the items on the same subject, and this agent was not shown them yet."""
+    """Other agents wrote the items on the same subject, or the versions of the entries that stand in the new item's
+    edges, and this agent was not shown them yet.
+    """
 
 
 @dataclass(frozen=True, slots=True)

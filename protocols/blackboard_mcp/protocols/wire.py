@@ -133,6 +133,9 @@ class WireItem(Wire):
     fell: list[str] = Field(
         default_factory=no_entries, description="what it cites that was withdrawn or invalidated"
     )
+    newer: list[str] = Field(
+        default_factory=no_entries, description="versions of entries it cites that were written after it"
+    )
     agreement: WireAgreement | None = Field(default=None, description="where its author asked for it")
     undecided: bool = Field(default=False, description="a DECISION by no decider, where deciders are named")
     adopted_in: str | None = Field(default=None, description="the plan that took this reply over")
@@ -196,6 +199,7 @@ def wire_item(item: Item) -> WireItem:
         superseded_by=item.replaced_by,
         former=item.former,
         fell=list(item.fell),
+        newer=list(item.newer),
         agreement=None
         if item.agreement is None
         else WireAgreement(

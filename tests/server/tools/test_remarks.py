@@ -146,6 +146,28 @@ async def test_an_agreed_refutation_falls_and_shows_in_what_cites_it(board: Any)
     assert "from F-1 (F-1 stands no more)" in await ada.say("read")
 
 
+async def test_a_decision_says_which_entry_was_written_after_it_and_which_its_author_had_not_seen(
+    board: Any,
+) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("ada 3", key="costs")
+    await ada.say("read")
+    await ben.post("ada 3,\nben 4", key="costs", expected_version=1)
+    said = await ada.say("post", type="DECISION", text="We pay 3", edges={"depends_on": ["F-1"]})
+    assert "not shown to you yet: F-1@2 by ben: ada 3, ben 4" in said
+    await ada.say("read")
+    board.clock.advance(1)
+    await ben.post("ada 3,\nben 4,\ncarl 5", key="costs", expected_version=2)
+    assert "D-2 by you 1s needs F-1 (F-1@3 is newer): We pay 3" in await ada.say("read")
+    assert "depends_on F-1 (F-1@3 is newer)" in await ben.say("read", ids=["D-2"])
+    (item,) = (await ben.do("read", ids=["D-2"]))["items"]
+    assert item["newer"] == ["F-1@3"]
+    board.clock.advance(1)
+    later = await ben.say("post", type="DECISION", text="We pay 12", edges={"depends_on": ["F-1"]})
+    assert "not shown to you yet: F-1" not in later
+    assert "newer" not in await ada.say("read", ids=["D-3"])
+
+
 async def test_newer_measurements_of_one_author_say_how_many_they_follow(board: Any) -> None:
     ada = await board.join("ada")
     await ada.post("queue 10")

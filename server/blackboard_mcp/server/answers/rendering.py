@@ -60,6 +60,7 @@ from ..text.lines import (
     ages,
     agreement_line,
     became,
+    cited,
     claims,
     closed_to_posts,
     ended,
@@ -368,11 +369,12 @@ class Rendering:
             left -= self._tokenizer.count(parts[-1])
         for written, right in list(reading.misnamed.items())[:10]:
             parts.append(f"{one_line(written)} is {right}: the number decides, the letter names the type")
-        if reading.found.missing:
-            named = ", ".join(one_line(name) for name in reading.found.missing[:20])
-            task = next(filter(names_task, reading.found.missing), "")
-            shows = f'; {one_line(task)} is a task: plan(why="{one_line(task)}")' if task else ""
-            parts.append(f"not found: {named}{shows}")
+        tasks = [one_line(name) for name in reading.found.missing if names_task(name)][:20]
+        if tasks:
+            are = "is a task" if len(tasks) == 1 else "are tasks"
+            parts.append(f'{", ".join(tasks)} {are}, no item: plan(why="{tasks[0]}")')
+        if missing := [one_line(name) for name in reading.found.missing if not names_task(name)]:
+            parts.append(f"not found: {', '.join(missing[:20])}")
         return "\n\n".join(parts), told
 
     def whole(self, reading: Reading) -> str:
@@ -435,10 +437,7 @@ class Rendering:
         lines += [now_is] if (now_is := became(item)) else []
         if claimed := claims(item, _NAMED):
             lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
-        edges = [
-            f"{kind} {id_}{f' ({id_} stands no more)' if id_ in item.fell else ''}"
-            for kind, id_ in item.cites
-        ]
+        edges = [f"{kind} {cited(item, id_)}" for kind, id_ in item.cites]
         edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
         if edges:
             lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))

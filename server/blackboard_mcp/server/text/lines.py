@@ -432,15 +432,21 @@ def _more(things: Sequence[object], shown: int) -> str:
     return f" +{len(things) - shown}" if len(things) > shown else ""
 
 
+def cited(item: Item, target: str) -> str:
+    """Returns the id of something that the item cites, and what became of that since."""
+    if target in item.fell:
+        return f"{target} ({target} stands no more)"
+    later = next((one for one in item.newer if one.partition("@")[0] == target), "")
+    return f"{target} ({later} is newer)" if later else target
+
+
 def _edges(item: Item) -> str:
-    cited = item.cites or tuple((edge.kind, str(edge.target)) for edge in item.edges)
+    edges = item.cites or tuple((edge.kind, str(edge.target)) for edge in item.edges)
     told: dict[str, list[str]] = {}
-    for kind, target in cited[:EDGES_SHOWN]:
-        told.setdefault(kind, []).append(
-            f"{target} ({target} stands no more)" if target in item.fell else target
-        )
+    for kind, target in edges[:EDGES_SHOWN]:
+        told.setdefault(kind, []).append(cited(item, target))
     said = ", ".join(f"{kind} {' '.join(targets)}" for kind, targets in told.items())
-    return said + _more(cited, EDGES_SHOWN)
+    return said + _more(edges, EDGES_SHOWN)
 
 
 def item_line(

@@ -11,7 +11,7 @@ from datetime import datetime
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.items import EdgeKind, Item, Status, Visibility, Zone
 
-from ..text.lines import agreement_line, notices, one_line, relative_age, word
+from ..text.lines import agreement_line, cited, notices, one_line, relative_age, word
 
 NAMED = 6
 _TAGS = 3
@@ -93,9 +93,7 @@ def _cited(item: Item, without: frozenset[EdgeKind]) -> list[str]:
     supported = {target for kind, target in item.cites if kind is EdgeKind.SUPPORTS}
     for kind, target in item.cites:
         if kind not in without and not (kind is EdgeKind.REPLIES_TO and target in supported):
-            told.setdefault(_EDGES[kind], []).append(
-                f"{target} ({target} stands no more)" if target in item.fell else target
-            )
+            told.setdefault(_EDGES[kind], []).append(cited(item, target))
     return [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
 
 

@@ -1,8 +1,10 @@
-"""Posts that cross: an author is told about items on the same subject by others that it has not been shown."""
+"""Posts that cross: an author is told about items on the same subject, and about versions of entries that it names in
+edges, by others that it has not been shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Attention
@@ -10,7 +12,7 @@ from blackboard_mcp.protocols.items import TALKING, TRANSITIONS, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..ledger.ledger import Ledger, load_any
-from ..ledger.rows import Steps, dumps, numbers, sql
+from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
 from ..reading.item_states import values
 
 _MATTERS: Final = frozenset(
@@ -26,27 +28,45 @@ _NAMED: Final = 3
 
 
 def remarks(
-    ledger: Ledger, items: Sequence[Item], attention: Attention, known: Sequence[Remark]
+    ledger: Ledger,
+    items: Sequence[Item],
+    attention: Attention,
+    known: Sequence[Remark],
+    cited: Mapping[int, Mapping[int, ItemRow]],
 ) -> Steps[tuple[Remark, ...]]:
-    """Returns a remark on each new item that crosses with items by others, besides those that `known` names.
+    """Returns remarks on each new item that crosses with items by others, besides those that `known` names.
 
-    `items` are those of the call, and `attention` tells what their author has not been shown.
+    `items` are those of the call, `attention` tells what their author has not been shown, and `cited` maps numbers of
+    new items to the items to which their edges lead.
     """
-    asks = [
-        (place, item) for place, item in enumerate(items) if item.number in ledger.fresh and _may_cross(item)
-    ]
-    fresh = {seq: number for seq, number in attention.fresh if number} if asks else {}
+    new = [(place, item) for place, item in enumerate(items) if item.number in ledger.fresh]
+    asks = [(place, item) for place, item in new if _may_cross(item)]
+    fresh = {seq: number for seq, number in attention.fresh if number} if asks or cited else {}
     if not fresh:
         return ()
+    named = {one.number for remark in known for one in remark.about}
+    newer = {
+        number: row
+        for targets in cited.values()
+        for number, row in targets.items()
+        if row.key is not None and row.seq in fresh and number not in named
+    }
+    found = (yield from _same_subject(ledger, asks, fresh)) if asks else []
+    same = yield from load_any(ledger.no, [number for number in found if number not in named])
+    others = yield from values(ledger.board, [same[number] for number in sorted(same)], ledger.agent)
+    entries = yield from values(ledger.board, list(newer.values()), ledger.agent)
+    return (*_moved(new, {entry.number: entry for entry in entries}), *_crossing(asks, others))
+
+
+def _same_subject(
+    ledger: Ledger, asks: Sequence[tuple[int, Item]], fresh: Mapping[int, int]
+) -> Steps[list[int]]:
+    """Returns the numbers of items that the events `fresh` (sequences to numbers) began, on the subjects of `asks`."""
     types = sorted({str(item.type) for _, item in asks} & _MATTERS)
     targets = sorted({target for _, item in asks for target in _talks_to(item)})
     name, among = ("crossing", dumps(types)) if types else ("crossing_talk", numbers(fresh.values()))
     asked = (ledger.no, ledger.agent, dumps([*fresh]), _OPEN, among, dumps(targets), _ITEMS)
-    found = [row[0] for row in (yield sql(name), asked)]
-    named = {one.number for remark in known for one in remark.about}
-    rows = yield from load_any(ledger.no, [number for number in found if number not in named])
-    others = yield from values(ledger.board, [rows[number] for number in sorted(rows)], ledger.agent)
-    return tuple(_crossing(asks, others))
+    return [row[0] for row in (yield sql(name), asked)]
 
 
 def _may_cross(item: Item) -> bool:
@@ -56,6 +76,15 @@ def _may_cross(item: Item) -> bool:
 def _talks_to(item: Item) -> set[int]:
     """Returns the numbers of the items whose conversation the item joins."""
     return {edge.target for edge in item.edges if edge.kind in TALKING}
+
+
+def _moved(new: Sequence[tuple[int, Item]], entries: Mapping[int, Item]) -> list[Remark]:
+    """Returns a remark on each new item that names in its edges a version of one of `entries` that is gone."""
+    found: list[Remark] = []
+    for place, item in new:
+        if moved := [entries[number] for number in sorted({e.target for e in item.edges} & {*entries})]:
+            found.append(Remark(place, RemarkKind.UNSEEN, tuple(moved[-_NAMED:]), len(moved[:-_NAMED])))
+    return found
 
 
 def _crossing(asks: Sequence[tuple[int, Item]], left: Collection[Item]) -> list[Remark]:

@@ -137,13 +137,14 @@ def post(
     remarks = yield from duplicates.remarks(ledger, items, written.endorsed, written.same)
     own_since = None if ledger.others else ledger.before
     attention = yield from attention_after(ledger, look, own_since=own_since)
+    crossed = yield from crossing.remarks(ledger, items, attention, remarks, written.cited)
     return Posted(
         tuple(items),
         ledger.board.seq,
         ledger.board.value(),
         attention,
         endorsed=tuple(written.endorsed),
-        remarks=(*remarks, *(yield from crossing.remarks(ledger, items, attention, remarks))),
+        remarks=(*remarks, *crossed),
     )
 
 

@@ -419,6 +419,7 @@ class ItemRow:
         successions: Sequence[tuple[str, str]] = (),
         forgotten: Forgotten | None = None,
         answered_by: str | None = None,
+        newer: tuple[str, ...] = (),
     ) -> Item:
         """Returns the item as callers get it; the arguments are what its row does not hold.
 
@@ -474,6 +475,7 @@ class ItemRow:
             adopted_in=adopted_in,
             forgotten=forgotten,
             answered_by=answered_by,
+            newer=newer,
         )
         made.__class__ = Item
         return made

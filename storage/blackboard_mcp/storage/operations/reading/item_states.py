@@ -58,13 +58,16 @@ def values(
     leaving: dict[int, list[Cited]] = {}
     arriving: dict[int, list[Cited]] = {}
     fell: dict[int, list[str]] = {}
+    newer: dict[int, list[str]] = {}
     touching = (yield sql("edges_visible"), (board.no, asked, agent)) if there.edges else []
-    for source, kind, target, source_type, target_type, status in sorted(touching):
+    for source, kind, target, source_type, target_type, status, version in sorted(touching):
         edge = Edge(source, EdgeKind(kind), target)
         leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
         arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
         if status in FALLEN:
             fell.setdefault(source, []).append(item_id(target_type, target))
+        elif version:
+            newer.setdefault(source, []).append(f"{item_id(target_type, target)}@{version}")
     states: dict[int, str] = {}
     outcomes: dict[int, tuple[str, int]] = {}
     if there.debates:
@@ -126,6 +129,7 @@ def values(
             successions.get(row.number, ()),
             forgotten.get((row.number, row.version)),
             said.answered.get(row.number),
+            tuple(dict.fromkeys(newer.get(row.number, ()))),
         )
         for row in listed
     ]

@@ -98,8 +98,11 @@ SELECT source, kind, target FROM edge INDEXED BY edge_target
 WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2));
 
 -- name: edges_visible
--- The same, where an agent may see both ends. The order of the joins is forced: edges first.
-SELECT e.source, e.kind, e.target, a.type, b.type, b.status FROM (
+-- The same, where an agent may see both ends, with the version of an entry at the target that is newer than the source
+-- (else 0). The order of the joins is forced: edges first.
+SELECT e.source, e.kind, e.target, a.type, b.type, b.status,
+    CASE WHEN b.version > 1 AND b.written_at > coalesce(nullif(a.written_at, 0), a.created_at) THEN b.version ELSE 0 END
+FROM (
     SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
     UNION
     SELECT source, kind, target FROM edge INDEXED BY edge_target

@@ -269,6 +269,45 @@ class UnseenTests:
         said = (draft("I think so", "REPLY", replies_to=one), draft("elsewhere", "FACT", supports=other))
         assert await crossed(at, *said, look=look) == [(0, [reply.number, critique.number], 0)]
 
+    async def test_whoever_rests_on_an_entry_is_told_of_the_version_that_it_was_not_shown(
+        self, at: Table
+    ) -> None:
+        costs = await at.post("bob", "bob 3", key="costs")
+        other = await at.post("alice", "as it was", key="other")
+        fact = await at.post("alice", "a fact")
+        hers = await at.post("alice", "hers", key="hers")
+        look = await at.seq()
+        newer = await at.post("alice", "bob 3, alice 4", key="costs")
+        await at.post("bob", "his own change", key="hers")
+        drafts = [
+            draft("we pay 3", "DECISION", depends_on=costs, derived_from=fact),
+            draft("and this rests on the other", depends_on=other, supports=hers),
+        ]
+        assert await crossed(at, *drafts, look=look) == [(0, [costs.number], 0)]
+        posted = await at.batch("bob", draft("it is dear", derived_from=costs), look=look)
+        assert [(one.version, one.text) for r in posted.remarks for one in r.about] == [
+            (newer.version, "bob 3, alice 4")
+        ]
+        assert await crossed(at, draft("we pay 7", depends_on=costs), look=await at.seq()) == []
+
+    async def test_what_rests_on_an_entry_names_the_version_that_was_written_after_it(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        costs = await at.post("bob", "bob 3", key="costs")
+        fixed = await at.post("bob", "as it stays", key="fixed")
+        clock.advance(seconds=1)
+        first = await at.post("bob", "we pay 3", "DECISION", depends_on=costs, derived_from=fixed)
+        clock.advance(seconds=1)
+        await at.post("alice", "bob 3, alice 4", key="costs")
+        clock.advance(seconds=1)
+        second = await at.post("bob", "we pay 7", "DECISION", depends_on=costs)
+        assert (await at.item(first.number)).newer == (f"{costs.id}@2",)
+        assert (await at.item(second.number)).newer == ()
+        assert (await at.item(costs.number)).newer == ()
+        clock.advance(seconds=1)
+        await at.change("bob", costs, importance=5)
+        assert (await at.item(second.number)).newer == (), "its text is the same"
+
     async def test_the_newest_three_are_named_and_once_in_a_call(self, at: Table) -> None:
         look = (await at.post("alice", "a")).seq
         asked = [(await at.post("alice", f"question {n}", "QUESTION")).number for n in range(5)]
