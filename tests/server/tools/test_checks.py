@@ -91,6 +91,35 @@ async def test_a_check_runs_after_a_write_and_its_failure_stands_until_it_passes
         assert "E-3 result (newest of 2) by system" in results
 
 
+async def test_a_write_has_only_its_own_board_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_LOOK", 3_600.0)
+    looked: list[str] = []
+    given = checks.Checks._look
+
+    async def look(self: checks.Checks, board: Board) -> None:
+        looked.append(board.id)
+        await given(self, board)
+
+    monkeypatch.setattr(checks.Checks, "_look", look)
+    async with boards.open_boards(
+        tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)
+    ) as board:
+        ann = await board.join("ann")
+        for name in ("one", "two", "three"):
+            await ann.do("post", text="begun", board=name)
+            await ann.do("artifact_write", path="notes.md", content="x", board=name)
+        await ann.do("artifact_write", path="sums.txt", content="bad")
+        await news(ann, "sums fails")
+        looked.clear()
+        await ann.do("artifact_write", path="sums.txt", content="good")
+        await news(ann, "sums passed")
+        await ann.do("artifact_write", path="sums.txt", content="bad")
+        await news(ann, "sums fails")
+        assert set(looked) == {"main"}
+
+
 async def test_results_of_checks_are_the_servers_alone(tmp_path: Path) -> None:
     async with boards.open_boards(
         tmp_path, boards.MODERN, tools=SETS, background=True, check=(CHECK,)

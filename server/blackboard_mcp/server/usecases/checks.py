@@ -114,6 +114,8 @@ class Checks:
         self._secrets = secrets
         self._results = Results(board)
         self._asked = asyncio.Event()
+        self._written_on: set[str] = set()
+        """The boards on which a file was written, or a check ended, since the last look."""
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._known: dict[tuple[str, str], tuple[int, Revision | None]] = {}
         self._refused: dict[tuple[str, str], tuple[Revision | None, BoardConfig, int | None]] = {}
@@ -125,23 +127,28 @@ class Checks:
 
     def poke(self, board: str) -> None:
         """Says that a file of a board was written."""
+        self._written_on.add(board)
         self._asked.set()
 
     async def run(self) -> None:
         """Runs the checks that are due, until cancelled; what runs then is ended."""
         await in_thread(self._clean)
+        time = asyncio.get_running_loop().time
+        due = time()
         try:
             while True:
                 self._asked.clear()
+                asked, self._written_on = sorted(self._written_on), set()
+                whole = time() >= due
                 try:
-                    filed = frozenset(await self._board.store.boards_with_artifacts())
-                    for board in await self._board.store.boards() if filed else ():
-                        if board.id in filed:
-                            await self._look(board)
+                    if whole:
+                        due = time() + _LOOK
+                    for board in await self._filed() if whole else await self._found(asked):
+                        await self._look(board)
                 except (BlackboardError, OSError):
                     logger.exception("checks wait")
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK):
+                    async with asyncio.timeout_at(due):
                         await self._asked.wait()
                     await asyncio.sleep(_LULL)
         finally:
@@ -241,6 +248,16 @@ class Checks:
         )
         return ArtifactContent(revision, body)
 
+    async def _filed(self) -> list[Board]:
+        """Returns all boards that have files."""
+        filed = frozenset(await self._board.store.boards_with_artifacts())
+        return [board for board in await self._board.store.boards() if board.id in filed] if filed else []
+
+    async def _found(self, names: Sequence[str]) -> list[Board]:
+        """Returns the boards of these names that are there."""
+        found = [await self._board.store.find_board(name) for name in names]
+        return [board for board in found if board is not None]
+
     async def _open(self, board: str) -> Board | None:
         """Returns the board if it is there and takes posts."""
         found = await self._board.store.find_board(board)
@@ -301,7 +318,7 @@ class Checks:
             if (error := task.exception()) is not None:
                 logger.error("check %s of board '%s' failed to run", known[1], known[0], exc_info=error)
             else:
-                self._asked.set()  # a file may have been written meanwhile
+                self.poke(known[0])  # a file may have been written meanwhile
 
     async def _due(self, board: str, check: Check) -> bool:
         written = await self._written(board, check)
