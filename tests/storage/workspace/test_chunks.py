@@ -262,3 +262,34 @@ async def test_an_index_that_follows_equals_a_fresh_one(monkeypatch: pytest.Monk
         assert 0 < files <= 10
     finally:
         await store.close()
+
+
+async def test_files_that_were_left_out_are_searched_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "MAX_CHUNKS", 4)
+    store = await open_memory_store()
+    try:
+        await store.ensure_board("main", "ann", BoardConfig())
+        following = ArtifactIndex(store)
+
+        async def found() -> list[str]:
+            hits, _ = await following.search("main", "pump", lambda path: True, 8)
+            return sorted(hit.revision.path for hit in hits)
+
+        for number in range(4):
+            await store.write_artifact("main", "ann", f"{number}.md", Edit(content=b"the pump"))
+        assert await found() == ["0.md", "1.md", "2.md", "3.md"]
+        for number in range(4, 7):
+            await store.write_artifact("main", "ann", f"{number}.md", Edit(content=b"the pump"))
+        assert await found() == ["0.md", "1.md", "2.md", "3.md"]
+        for number in range(2):
+            await store.write_artifact("main", "ann", f"{number}.md", Edit(delete=True))
+        assert await found() == ["2.md", "3.md", "4.md", "5.md"]
+        reads = []
+        given = store.read_artifact
+        monkeypatch.setattr(store, "read_artifact", lambda *a, **k: reads.append(a) or given(*a, **k))
+        assert await found() == ["2.md", "3.md", "4.md", "5.md"]
+        assert not reads, "nothing is read anew while there is no room"
+    finally:
+        await store.close()

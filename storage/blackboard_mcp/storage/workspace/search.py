@@ -26,6 +26,8 @@ MAX_INDEXED: Final = 200_000
 """Largest file that is searched, in bytes."""
 MAX_CHUNKS: Final = 60_000
 """Most chunks of a board that are searched; the files with the first paths count."""
+_ROOMY: Final = 0.9
+"""The part of the most chunks there were below which there is room again for files that were left out."""
 _BOARDS: Final = 4
 _K1, _B = 3.0, 0.3
 _PATH: Final = (1.5, 0.0, 1)
@@ -141,6 +143,10 @@ class _Board:
         self.files: dict[str, _Indexed] = {}
         self.postings: dict[str, dict[tuple[str, int], float]] = {}
         self.chunks = 0
+        self.is_cut = False
+        """Whether files were left out for lack of room."""
+        self.most = 0
+        """The most chunks that there were since all files were taken in."""
         self.lock = asyncio.Lock()
 
     def put(self, revision: Revision, body: bytes) -> None:
@@ -153,6 +159,7 @@ class _Board:
         text = body.decode()
         chunks = tuple(chunks_of(revision.path, text))
         if self.chunks + len(chunks) > MAX_CHUNKS:
+            self.is_cut = True
             return
         named = words(revision.path.replace("/", " "))
         counts = tuple(known.get(one) or one.counted(named) for one in _fields(text, chunks))
@@ -161,6 +168,7 @@ class _Board:
             for word, count in counted.items():
                 self.postings.setdefault(word, {})[revision.path, place] = count
         self.chunks += len(chunks)
+        self.most = max(self.most, self.chunks)
 
     def drop(self, path: str) -> None:
         """Forgets a file."""
@@ -266,6 +274,9 @@ class ArtifactIndex:
                 for content in log:
                     await asyncio.to_thread(known.put, content.revision, content.body)
                 known.last = log[-1].revision.number
+            if known.is_cut and known.chunks < _ROOMY * known.most:
+                known.is_cut, known.most = False, 0
+                await self._fill(board, known)
 
     async def _fill(self, board: str, known: _Board) -> None:
         """Takes in all files as they are, not as they came to be."""
@@ -284,5 +295,6 @@ class ArtifactIndex:
                     await asyncio.to_thread(known.put, content.revision, content.body)
             place = page[-1].path
             if known.chunks >= MAX_CHUNKS:
+                known.is_cut = True
                 break
         known.last = newest[0].number
