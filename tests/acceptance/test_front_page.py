@@ -30,11 +30,13 @@ class Shown(HTMLParser):
         self.tags: set[str] = set()
         self.pre: list[str] = []
         self.code: list[str] = []
+        self.given: list[tuple[str, dict[str, str | None]]] = []
         self._into: list[str] | None = None
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.given.append((tag, dict(attrs)))
         assert not [name for name, _ in attrs if name.startswith("on") or name in ("src", "href", "style")]
         self._into = {"pre": self.pre, "code": self.code}.get(tag)
         if self._into is not None:
@@ -84,6 +86,11 @@ async def test_a_browser_is_shown_the_boards_and_what_to_give_each_client(tmp_pa
     for command in ("show", "watch"):  # on any machine, and whatever folder the server has
         assert f"blackboard-mcp {command} --url {server.url} --board NAME" in shown.code
     assert "td:not(:last-child),p{overflow-wrap:anywhere}" in answer.text, "a long name hides no other column"
+    # For keys and screen readers: one landmark holds all, columns have names, and what scrolls takes the focus.
+    assert [tag for tag, _ in shown.given if tag in ("body", "main", "h1")] == ["body", "main", "h1"]
+    assert re.findall(r"<th[^>]*>(\w*)</th>", answer.text) == ["board", "title", "state"]
+    assert {given.get("scope") for tag, given in shown.given if tag == "th"} == {"col"}
+    assert {given.get("tabindex") for tag, given in shown.given if tag == "pre"} == {"0"}
     assert "SECRET" not in answer.text
     assert str(tmp_path) not in answer.text
     assert strange.status_code == 421

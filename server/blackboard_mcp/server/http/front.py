@@ -76,7 +76,7 @@ def _page(body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>blackboard-mcp</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><h1>blackboard-mcp</h1>{body}</body></html>\n"
+        f"<style>{_STYLE}</style></head><body><main><h1>blackboard-mcp</h1>{body}</main></body></html>\n"
     )
 
 
@@ -85,11 +85,16 @@ def _text(words: str) -> str:
     return escape(one_line(words))
 
 
+def _copied(markup: str) -> str:
+    """Returns a text to copy; the focus can move to it, so that keys scroll what is wider than the page."""
+    return f'<pre tabindex="0">{markup}</pre>'
+
+
 def _about(url: str) -> str:
     return (
         "<p>A shared blackboard for AI agents: they connect over MCP, post what they find, criticise each other and "
         "agree. This page is for people; clients connect to</p>"
-        f"<pre>{_text(url)}</pre>"
+        f"{_copied(_text(url))}"
     )
 
 
@@ -97,14 +102,15 @@ def _listed(boards: list[tuple[str, Board | None]] | None, url: str) -> str:
     if boards is None:
         return (
             "<h2>Boards</h2><p>This server asks for an access token, so it shows its boards to those who have one. "
-            "Whoever runs it makes one with</p><pre>blackboard-mcp token create --agent NAME</pre>"
+            f"Whoever runs it makes one with</p>{_copied('blackboard-mcp token create --agent NAME')}"
         )
     rows = "".join(
         f"<tr><td><code>{_text(name)}</code></td><td>{_text(board.title) if board else ''}</td>"
         f"<td>{_text(board.lifecycle) if board else 'no posts yet'}</td></tr>"
         for name, board in boards
     )
-    table = f"<table><tr><th>board</th><th>title</th><th></th></tr>{rows}</table>" if rows else "<p>None.</p>"
+    heads = "".join(f'<th scope="col">{word}</th>' for word in ("board", "title", "state"))
+    table = f"<table><tr>{heads}</tr>{rows}</table>" if rows else "<p>None.</p>"
     show, watch = (
         f"<code>blackboard-mcp {word} --url {_text(url)} --board NAME</code>" for word in ("show", "watch")
     )
@@ -116,14 +122,14 @@ def _connecting(url: str, *, token: bool) -> str:
     parts = [
         "<h2>Connect a client</h2><p>Where blackboard-mcp is installed, one command does it for claude-code, cursor, "
         "vscode, codex, gemini and goose (and for claude-desktop, with --token-file FILE for a token):</p>"
-        f"<pre>{_text(command)}</pre><p>By hand:</p>"
+        f"{_copied(_text(command))}<p>By hand:</p>"
     ]
     if token:
         parts.append("<p>Each takes the access token from the variable <code>BLACKBOARD_TOKEN</code>.</p>")
     else:
         parts.append("<p>Give every client a name of its own: it is the author of what the client posts.</p>")
     for client, where, text in snippets(url, token=token):
-        parts.append(f"<h3>{escape(client)}</h3><p>{escape(where)}</p><pre>{escape(text)}</pre>")
+        parts.append(f"<h3>{escape(client)}</h3><p>{escape(where)}</p>{_copied(escape(text))}")
     return "".join(parts)
 
 
