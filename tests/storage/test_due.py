@@ -34,8 +34,8 @@ def test_what_is_due_is_found_by_an_index_and_not_sorted(name: str, bound: tuple
 @pytest.mark.parametrize(
     ("name", "bound"),
     [
-        ("lapsing_boards", (1, 2, 3, "closed", 4, 5)),
-        ("agreements_lapsing", (1, 2, "closed")),
+        ("lapsing_boards", (1, 2, 3, "closed", 4, 5, 0)),
+        ("agreements_lapsing", (1, 2, "closed", 0)),
     ],
 )
 def test_a_look_for_what_has_lapsed_visits_no_board_where_nothing_can(

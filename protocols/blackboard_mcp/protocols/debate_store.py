@@ -185,6 +185,9 @@ class DebateStore(Protocol):
         These lapse: obligations in debates in which others wait, after an absence of `presence_seconds`;
         acknowledgements and standing watches, after an absence of `watch_lease_seconds`; debates without a change for
         `debate_expiry_seconds`. One call does a bounded part; further calls do the rest.
+
+        Nobody is let go for the time in which the store was closed: not before it has been open for `presence_seconds`,
+        or for `watch_lease_seconds` if that is shorter and what ends.
         """
         ...
 

@@ -34,6 +34,7 @@ class StoreCalls:
     ) -> None:
         self.engine = engine
         self._clock = clock
+        self._opened = self._now()
         self._judge = judge
         self._judged_boards = frozenset(boards)
         self._kept_rows: KeptRows = {}

@@ -360,7 +360,8 @@ class SqlBoardStore(DebateMethods):
 
     async def sweep_debates(self) -> list[str]:
         """Ends what the boards' settings let lapse, and returns the boards that it changed."""
-        return [board for board in await self._debates_due() if await self._lapse(board)]
+        since = self._opened
+        return [board for board in await self._debates_due(since) if await self._lapse(board, since)]
 
     # Leaving and coming back
 

@@ -220,11 +220,13 @@ def excuse(ledger: Ledger, item: ItemRow, agent: str) -> Steps[None]:
     yield from _settle(ledger, item)
 
 
-def boards_due(now: int, closed: str) -> Steps[list[str]]:
-    """Returns the boards where an agent who was asked is away for too long; `closed` is the lifecycle to leave out."""
-    return [
-        row[0] for row in (yield sql("agreements_lapsing"), (now, BoardConfig().presence_seconds, closed))
-    ]
+def boards_due(now: int, closed: str, opened: int) -> Steps[list[str]]:
+    """Returns the boards where an agent who was asked is away for too long.
+
+    `closed` is the lifecycle to leave out, `opened` when the store was opened.
+    """
+    bound = now, BoardConfig().presence_seconds, closed, opened
+    return [row[0] for row in (yield sql("agreements_lapsing"), bound)]
 
 
 def standing(no: int, asked: Iterable[int]) -> Steps[dict[int, Agreement]]:

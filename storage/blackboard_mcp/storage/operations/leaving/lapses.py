@@ -2,7 +2,8 @@
 
 An agent that owes something in a debate counts as gone if it made no call for `presence_seconds` while another
 participant did. Its duties are waived, even that of an answer; the critique then stays unanswered. A watcher of an
-item counts as gone after the board's lease. Both times count from its last call, or from when it was asked.
+item counts as gone after the board's lease. Both times count from its last call, or from when it was asked. Nobody
+counts as gone soon after the store was opened: before, nobody could call.
 """
 
 from __future__ import annotations
@@ -24,28 +25,33 @@ LEFT = "lease ended"
 _BATCH = 200
 
 
-def due(now: int) -> Steps[list[str]]:
-    """Returns the boards on which something has lapsed."""
+def due(now: int, opened: int) -> Steps[list[str]]:
+    """Returns the boards on which something has lapsed; `opened` is when the store was."""
     usual = BoardConfig()
     rows = yield (
         sql("lapsing_boards"),
         (
             *(now, usual.watch_lease_seconds, usual.debate_expiry_seconds, str(Lifecycle.CLOSED)),
-            *(usual.question_expiry_seconds, usual.presence_seconds),
+            *(usual.question_expiry_seconds, usual.presence_seconds, opened),
         ),
     )
-    asked = yield from agreements.boards_due(now, str(Lifecycle.CLOSED))
+    asked = yield from agreements.boards_due(now, str(Lifecycle.CLOSED), opened)
     return sorted({row[0] for row in rows}.union(asked))
 
 
-def lapse(write: Write, board: str) -> Steps[bool]:
-    """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was."""
+def lapse(write: Write, board: str, opened: int) -> Steps[bool]:
+    """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was.
+
+    `opened` is when the store was opened.
+    """
     ledger = yield from open_ledger(write, board, SYSTEM)
-    if presence := ledger.board.config.presence_seconds:
+    presence, lease = ledger.board.config.presence_seconds, ledger.board.config.watch_lease_seconds
+    open_for = write.now - opened
+    if presence and open_for >= presence * 1_000_000:
         since = ledger.now - presence * 1_000_000
         yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)))
         yield from agreements.let_go(ledger, since, _BATCH)
-    if lease := ledger.board.config.watch_lease_seconds:
+    if lease and open_for >= min(presence, lease) * 1_000_000:
         yield from _end_leases(ledger, write.now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:
         yield from _expire(ledger, expiry)

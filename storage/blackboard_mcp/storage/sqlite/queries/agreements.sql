@@ -43,7 +43,7 @@ ORDER BY o.since, o.agent, o.item LIMIT ?3;
 
 -- name: agreements_lapsing
 -- Boards where at ?1 somebody who was asked to agree has been away for so long (?2 by default, 0: for ever) that it
--- goes on without them, while who asked was there; boards in the state ?3 are left as they are.
+-- goes on without them, while who asked was there; boards in the state ?3 are left as they are. Since ?4 calls are taken.
 WITH rule(no, id, presence) AS (
     SELECT no, id, coalesce(json_extract(config, '$.presence_seconds'), ?2) * 1000000 FROM board
     WHERE lifecycle <> ?3 AND no IN (SELECT board FROM obligation INDEXED BY obligation_agreeing
@@ -56,5 +56,5 @@ CROSS JOIN obligation o INDEXED BY obligation_outstanding ON o.board = r.no
 CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 LEFT JOIN agent w ON w.board = o.board AND w.name = g.asked_by
-WHERE r.presence > 0 AND o.state = 'outstanding' AND o.duty = 'agree'
+WHERE r.presence > 0 AND r.presence + ?4 <= ?1 AND o.state = 'outstanding' AND o.duty = 'agree'
   AND max(o.since, coalesce(a.last_seen, 0)) + r.presence <= ?1 AND coalesce(w.last_seen, 0) + r.presence > ?1;

@@ -246,7 +246,8 @@ GROUP BY w.agent ORDER BY min(w.since), w.agent;
 -- name: lapsing_boards
 -- Boards where at ?1 a watcher's lease has ended, a debate stands still or a question waits for too long, or the
 -- present wait for one who is away. ?2, ?3, ?5 and ?6 are the settings of boards that were made before there were
--- these: of leases, expiry, questions and presence; boards in the state ?4 are left as they are.
+-- these: of leases, expiry, questions and presence; boards in the state ?4 are left as they are. Since ?7 calls are
+-- taken: nobody counts as away before that has been so for the time of presence, or of a shorter lease.
 WITH rule(no, id, lease, expiry, patience, presence) AS NOT MATERIALIZED (
     SELECT no, id, coalesce(json_extract(config, '$.watch_lease_seconds'), ?2) * 1000000,
            coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000,
@@ -257,11 +258,13 @@ WITH rule(no, id, lease, expiry, patience, presence) AS NOT MATERIALIZED (
 SELECT r.id FROM obligation o INDEXED BY obligation_waiting CROSS JOIN rule r ON r.no = o.board
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.since < ?1 AND r.lease > 0
+  AND (r.lease + ?7 <= ?1 OR r.presence + ?7 <= ?1)
   AND max(o.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
 SELECT r.id FROM watch w INDEXED BY watch_since CROSS JOIN rule r ON r.no = w.board
 LEFT JOIN agent a ON a.board = w.board AND a.name = w.agent
-WHERE w.since < ?1 AND r.lease > 0 AND max(w.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
+WHERE w.since < ?1 AND r.lease > 0 AND (r.lease + ?7 <= ?1 OR r.presence + ?7 <= ?1)
+  AND max(w.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
 SELECT r.id FROM debate d INDEXED BY debate_moved CROSS JOIN rule r ON r.no = d.board
 WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.expiry <= ?1
@@ -276,7 +279,7 @@ SELECT r.id FROM (
             SELECT DISTINCT board FROM obligation INDEXED BY obligation_awaited WHERE state = 'outstanding' AND debate > 0
         ) o CROSS JOIN rule m ON m.no = o.board)
 ) t CROSS JOIN rule r ON r.no = t.board
-WHERE r.presence > 0
+WHERE r.presence > 0 AND r.presence + ?7 <= ?1
   AND EXISTS (
     SELECT 1 FROM obligation o INDEXED BY obligation_awaited
     LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent

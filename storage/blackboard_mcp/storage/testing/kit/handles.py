@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import (
     Once,
 )
+from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.engines import StampedStore
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Move, Plan, Workspace
 
 from ..harness import PATIENCE, HandClock, Table, draft
+from .agreeing import asked
+from .debates import answered
 from .fixtures import CAPABILITIES, StoreFixtures
+from .watching import standing
 
 Handles = tuple[Table, Table]
 DURABILITY = "durability"
@@ -44,6 +49,35 @@ class DurabilityTests(StoreFixtures):
             assert await again.events() == events
             assert not await again.sees("bob", private)
             assert (await again.post("bob", "next")).number == 4
+        finally:
+            await again.store.close()
+
+    async def test_nobody_is_let_go_for_the_time_in_which_the_store_was_closed(
+        self, tmp_path: Path, clock: HandClock
+    ) -> None:
+        first = Table(await self.open_store(tmp_path, clock))
+        root, _ = await answered(first)
+        await first.watch("carol", root)
+        await first.acknowledge("bob", root)
+        plan = await asked(first, "bob", "we go by train", ask=Ask(("carol",)))
+        await first.follow("dan", "tag:pump")
+        await first.store.close()
+        clock.advance(100_000)  # longer than the lease of watches
+        again = Table(await self.open_store(tmp_path, clock))
+        try:
+            if not await again.store.boards():
+                pytest.skip(
+                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
+                )
+            await again.here("bob", clock.now())
+            assert await again.store.sweep_debates() == []
+            owed = {(root.number, Duty.ACKNOWLEDGE), (plan.number, Duty.AGREE)}
+            assert (await again.owed("carol"), await standing(again, "dan")) == (owed, ["tag:pump"])
+            clock.advance(900)
+            await again.here("bob", clock.now())
+            assert await again.store.sweep_debates() == [again.board]
+            assert await again.state(root) == "CONSENSUS", "carol had her time to come back"
+            assert (await again.owed("carol"), await standing(again, "dan")) == (set(), [])
         finally:
             await again.store.close()
 
