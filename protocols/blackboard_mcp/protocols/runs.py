@@ -391,6 +391,8 @@ class RunStore(Protocol):
     async def sweep_runs(self) -> list[str]:
         """Ends turns that have lapsed and settles runs that are idle, on open boards; returns the boards that
         changed.
+
+        No turn lapses for the time in which the store was closed: its agent counts as there when the store was opened.
         """
         ...
 

@@ -216,8 +216,12 @@ class SqlBoardStore(DebateMethods):
     finalize_run = writes(finishing.finalize)
     preview_answer = reads_now(finishing.preview)
     stop_run = writes(finishing.stop_run)
-    sweep_runs = writes(turning.sweep, always=True)
     next_run_due = reads_now(turning.next_due)
+    _sweep_runs = writes(turning.sweep, always=True)
+
+    async def sweep_runs(self) -> list[str]:
+        """Ends turns that have lapsed and settles idle runs on open boards; returns the boards that changed."""
+        return await self._sweep_runs(self._opened)
 
     # The workspace
 

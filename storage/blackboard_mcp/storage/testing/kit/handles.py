@@ -22,6 +22,7 @@ from ..harness import PATIENCE, HandClock, Table, draft
 from .agreeing import asked
 from .debates import answered
 from .fixtures import CAPABILITIES, StoreFixtures
+from .running import choose, contribute, look, start
 from .watching import standing
 
 Handles = tuple[Table, Table]
@@ -78,6 +79,30 @@ class DurabilityTests(StoreFixtures):
             assert await again.store.sweep_debates() == [again.board]
             assert await again.state(root) == "CONSENSUS", "carol had her time to come back"
             assert (await again.owed("carol"), await standing(again, "dan")) == (set(), [])
+        finally:
+            await again.store.close()
+
+    async def test_no_turn_lapses_for_the_time_in_which_the_store_was_closed(
+        self, tmp_path: Path, clock: HandClock
+    ) -> None:
+        first = Table(await self.open_store(tmp_path, clock))
+        await start(first, sealed=True)
+        await choose(first, "bob", "carol")
+        await first.store.close()
+        clock.advance(1_000)
+        again = Table(await self.open_store(tmp_path, clock))
+        try:
+            if not await again.store.boards():
+                pytest.skip(
+                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
+                )
+            assert await again.store.sweep_runs() == []
+            assert await again.store.next_run_due() == 300
+            await contribute(again, "bob", "nine")
+            clock.advance(301)
+            assert await again.store.sweep_runs() == [again.board]
+            turns = [(turn.agent, turn.state) for turn in (await look(again)).turns]
+            assert turns == [("bob", "ended"), ("carol", "lapsed")]
         finally:
             await again.store.close()
 
