@@ -494,7 +494,10 @@ class AgendaStore(Protocol):
         ...
 
     async def sweep_tasks(self) -> list[str]:
-        """Ends leases that have run out on all boards, `MAX_SWEPT` at most; returns the boards that changed."""
+        """Ends leases that have run out on all boards, `MAX_SWEPT` at most; returns the boards that changed.
+
+        No lease ends for the time in which the store was closed: its holder counts as there when the store was opened.
+        """
         ...
 
     async def next_lapse(self) -> float | None:

@@ -216,12 +216,8 @@ class SqlBoardStore(DebateMethods):
     finalize_run = writes(finishing.finalize)
     preview_answer = reads_now(finishing.preview)
     stop_run = writes(finishing.stop_run)
+    sweep_runs = writes(turning.sweep, always=True)
     next_run_due = reads_now(turning.next_due)
-    _sweep_runs = writes(turning.sweep, always=True)
-
-    async def sweep_runs(self) -> list[str]:
-        """Ends turns that have lapsed and settles idle runs on open boards; returns the boards that changed."""
-        return await self._sweep_runs(self._opened)
 
     # The workspace
 
@@ -364,8 +360,7 @@ class SqlBoardStore(DebateMethods):
 
     async def sweep_debates(self) -> list[str]:
         """Ends what the boards' settings let lapse, and returns the boards that it changed."""
-        since = self._opened
-        return [board for board in await self._debates_due(since) if await self._lapse(board, since)]
+        return [board for board in await self._debates_due(self._opened) if await self._lapse(board)]
 
     # Leaving and coming back
 

@@ -34,13 +34,16 @@ def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
     ledger = yield from open_ledger(write, board, agent)
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
-    yield from end_on(ledger)
+    yield from end_on(ledger, write.opened)
     yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     return ledger
 
 
-def end_on(ledger: Ledger) -> Steps[int]:
-    """Ends leases of the board that have run out, at most `MAX_SWEPT`; returns how many ended or went on."""
+def end_on(ledger: Ledger, opened: int) -> Steps[int]:
+    """Ends leases of the board that have run out, at most `MAX_SWEPT`; returns how many ended or went on.
+
+    A lease lasts as if its holder had been there when the store was opened, at `opened`: before, it could make no call.
+    """
     due = [n for (n,) in (yield sql("tasks_lapsing"), (ledger.no, ledger.now, MAX_SWEPT))]
     waiting = [n for (n,) in (yield sql("tasks_waiting_over"), (ledger.no, MAX_SWEPT))]
     found = yield from rows.find_tasks(ledger.no, [*due, *waiting]) if due or waiting else _none()
@@ -54,9 +57,9 @@ def end_on(ledger: Ledger) -> Steps[int]:
         if row.state == TaskState.WAITING:
             why = "it is over" if row.number in waiting else "it waited for the longest time there is"
             yield from resume(ledger, row, why)
-        elif until[row.number] > ledger.now:
-            yield sql("task_renew"), (ledger.no, row.number, until[row.number])
-            yield sql("reservations_renew"), (ledger.no, row.lease, until[row.number], row.length)
+        elif (end := max(until[row.number], opened + row.length)) > ledger.now:
+            yield sql("task_renew"), (ledger.no, row.number, end)
+            yield sql("reservations_renew"), (ledger.no, row.lease, end, row.length)
             continue
         else:
             yield from lapse(ledger, row)
@@ -64,7 +67,7 @@ def end_on(ledger: Ledger) -> Steps[int]:
     for lease, agent, until_then, length, seen in (
         yield sql("reservations_lapsing"), (ledger.no, ledger.now, MAX_SWEPT)
     ):
-        end = max(until_then, (seen or 0) + length)
+        end = max(until_then, max(seen or 0, opened) + length)
         if end > ledger.now:
             yield sql("reservations_renew"), (ledger.no, lease, end, length)
             continue
@@ -173,7 +176,7 @@ def sweep(write: Write) -> Steps[list[str]]:
         if (yield from find_board(board)) is None:
             continue
         ledger = yield from open_ledger(write, board, SYSTEM)
-        if (yield from end_on(ledger)) or board in left:
+        if (yield from end_on(ledger, write.opened)) or board in left:
             yield from ledger.close()
             changed.append(board)
     return changed

@@ -39,14 +39,11 @@ def due(now: int, opened: int) -> Steps[list[str]]:
     return sorted({row[0] for row in rows}.union(asked))
 
 
-def lapse(write: Write, board: str, opened: int) -> Steps[bool]:
-    """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was.
-
-    `opened` is when the store was opened.
-    """
+def lapse(write: Write, board: str) -> Steps[bool]:
+    """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     presence, lease = ledger.board.config.presence_seconds, ledger.board.config.watch_lease_seconds
-    open_for = write.now - opened
+    open_for = write.now - write.opened
     if presence and open_for >= presence * 1_000_000:
         since = ledger.now - presence * 1_000_000
         yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)))

@@ -456,10 +456,10 @@ def _is_gone(ledger: Ledger, agent: str, leaving: str) -> Steps[bool]:
     return (yield from joining.has_left(ledger.board, agent, ledger.now))
 
 
-def sweep(write: Write, opened: int) -> Steps[list[str]]:
+def sweep(write: Write) -> Steps[list[str]]:
     """Ends turns that have lapsed and settles runs that are idle, on open boards; returns the boards that changed.
 
-    A turn lasts as if its agent had been there when the store was opened, at `opened`: before, it could make no call.
+    A turn lasts as if its agent had been there when the store was opened: before, it could make no call.
     """
     changed = []
     lapsing = yield sql("turns_lapsing"), (write.now, _BATCH, str(Lifecycle.OPEN))
@@ -467,7 +467,7 @@ def sweep(write: Write, opened: int) -> Steps[list[str]]:
         row = yield from rows.find(no, number)
         if row is None:
             continue
-        ends = max(until, max(seen, opened) + round(300 * MICROS))
+        ends = max(until, max(seen, write.opened) + round(300 * MICROS))
         turns = {turn.lease: turn for turn in (yield from rows.turns(row))}
         turn = turns.get(lease)
         if turn is None:

@@ -22,6 +22,7 @@ from ..harness import PATIENCE, HandClock, Table, draft
 from .agreeing import asked
 from .debates import answered
 from .fixtures import CAPABILITIES, StoreFixtures
+from .planning import plan, take
 from .running import choose, contribute, look, start
 from .watching import standing
 
@@ -103,6 +104,32 @@ class DurabilityTests(StoreFixtures):
             assert await again.store.sweep_runs() == [again.board]
             turns = [(turn.agent, turn.state) for turn in (await look(again)).turns]
             assert turns == [("bob", "ended"), ("carol", "lapsed")]
+        finally:
+            await again.store.close()
+
+    async def test_no_lease_of_a_task_ends_for_the_time_in_which_the_store_was_closed(
+        self, tmp_path: Path, clock: HandClock
+    ) -> None:
+        first = Table(await self.open_store(tmp_path, clock))
+        (number,) = await plan(first, "saw")
+        held = await take(first, "bob", number, paths=("key:plan:*",))
+        await first.store.close()
+        clock.advance(1_000)
+        again = Table(await self.open_store(tmp_path, clock))
+        try:
+            if not await again.store.boards():
+                pytest.skip(
+                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
+                )
+            assert await again.store.take_task(again.board, "carol") is None
+            with pytest.raises(Conflict):
+                await again.post("carol", "mine", key="plan:a")
+            assert await again.store.sweep_tasks() == []
+            assert await again.store.next_lapse() == 300
+            clock.advance(301)
+            assert await again.store.sweep_tasks() == [again.board]
+            taken = await take(again, "carol", number)
+            assert taken.lease > held.lease
         finally:
             await again.store.close()
 
