@@ -1,4 +1,4 @@
-"""Kept views and rows: the same views as newly built ones after every call of the store, by any process, and kept."""
+"""Kept views, changes and rows: the same as newly read ones after every call of the store, by any process, and kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.protocols.agenda import NewTask
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.board import BoardChange
-from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, CursorExpired, UnknownReference
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.read_rules import ReadRule
@@ -23,7 +23,9 @@ from blackboard_mcp.server.compose import installation
 from blackboard_mcp.server.input.posts import PostFields
 from blackboard_mcp.server.limits.turns import EACH_SECONDS, Turns
 from blackboard_mcp.server.settings.server import Settings
-from blackboard_mcp.server.usecases.blackboard import KEPT_SECONDS, Blackboard
+from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.following import NewsPage
+from blackboard_mcp.server.usecases.kept import KEPT_SECONDS, Kept
 from blackboard_mcp.server.usecases.kept_views import KeptViews
 from blackboard_mcp.server.views import View, groups
 from blackboard_mcp.storage.operations.reading import item_states, kept_events
@@ -35,6 +37,7 @@ from blackboard_mcp.storage.testing.kit.forgetting import ALL, archived
 
 READERS = ("alice", "bob", "carol", "erin")
 BUDGETS = (1_500, 400)
+SINCE = (1, 20)
 
 
 class Stale(AssertionError):
@@ -47,8 +50,9 @@ class Compared:
     def __init__(self, blackboard: Blackboard, handles: list[SqlBoardStore]) -> None:
         self.blackboard = blackboard
         self.handles = handles
-        self.calls = self.kept = self.moved = 0
+        self.calls = self.kept = self.moved = self.kept_pages = self.moved_pages = 0
         self._before: dict[tuple[str, int], tuple[str, int]] = {}
+        self._pages: dict[tuple[str, int], NewsPage] = {}
 
     def __getattr__(self, name: str) -> Any:
         handle = self.handles[self.calls % len(self.handles)]
@@ -89,6 +93,32 @@ class Compared:
                 store._kept_events = events
                 if fresh is None or got != fresh:
                     raise Stale(f"{name}: {agent}, {budget}:\n{got}\n{fresh}")
+            await self.compare_changes(name, agent)
+
+    async def compare_changes(self, name: str, agent: str) -> None:
+        """Compares the changes that a reader would get now with what a server that keeps none would give."""
+        following, store = self.blackboard.following, self.handles[0]
+        for since in SINCE[: 1 + (self.calls % 5 == 0)]:
+            got = await _changes(self.blackboard, agent, since)
+            if got is None:
+                continue
+            again = await _changes(self.blackboard, agent, since)
+            self.kept_pages += again is got
+            before = self._pages.get((agent, since))
+            self.moved_pages += before is not None and before.seq == got.seq and before != got
+            self._pages[agent, since] = got
+            pages, following.kept = following.kept, Kept(store, 0, lambda page: 1)
+            events, store._kept_events = store._kept_events, {}
+            fresh = await _changes(self.blackboard, agent, since)
+            following.kept, store._kept_events = pages, events
+            if got != fresh:
+                raise Stale(f"{name}: {agent}, since {since}:\n{got}\n{fresh}")
+
+
+async def _changes(blackboard: Blackboard, agent: str, since: int) -> NewsPage | None:
+    with contextlib.suppress(UnknownReference, CursorExpired):
+        return await blackboard.following.changes_since(agent, None, since, 200)
+    return None
 
 
 async def _view(blackboard: Blackboard, agent: str, budget: int) -> tuple[View, Snapshot] | None:
@@ -190,9 +220,11 @@ async def test_a_kept_view_is_what_would_be_built_now_whatever_happened(
     compared: Compared, clock: HandClock
 ) -> None:
     await walked(compared, clock, 50, seed=7)
-    # The walk has power: views were kept, and some moved although the sequence of the board did not.
+    # The walk has power: views and changes were kept, and some moved although the sequence of the board did not.
     assert compared.kept > 800
     assert compared.moved >= 5
+    assert compared.kept_pages > 800
+    assert compared.moved_pages >= 2
 
 
 async def test_kept_views_take_bounded_room(compared: Compared) -> None:
@@ -201,24 +233,48 @@ async def test_kept_views_take_bounded_room(compared: Compared) -> None:
     await board.post("alice", None, [PostFields(text="word " * 100) for _ in range(40)])
     for budget in range(1_000, 3_000, 20):
         await board.view("alice", None, budget)
-        assert board._kept_views._views.currsize <= 40_000
+        assert board._kept_views._answers.currsize <= 40_000
     last = await board.view("alice", None, 2_980)
     assert (await board.view("alice", None, 2_980))[0] is last[0]
     huge = KeptViews(board.store, 10)
     board._kept_views = huge
     await board.view("alice", None, 6_000)
-    assert not huge._views
+    assert not huge._answers
 
 
-async def test_few_kept_views_of_one_caller_run_between_two_steps_of_another(compared: Compared) -> None:
+async def test_kept_changes_take_bounded_room(compared: Compared) -> None:
+    board, following = compared.blackboard, compared.blackboard.following
+    await board.post("alice", None, [PostFields(text=f"{n} " + "word " * 100) for n in range(40)])
+    whole = Kept(board.store, 100_000, following.kept._answers.getsizeof)
+    following.kept = whole
+    for since in range(40):
+        page = await following.changes_since("bob", None, since, 200)
+        assert 0 < whole._answers.currsize <= 100_000
+        assert await following.changes_since("bob", None, since, 200) is page
+    assert len(whole._answers) < 40
+    following.kept = Kept(board.store, 10, following.kept._answers.getsizeof)
+    await following.changes_since("bob", None, 0, 200)
+    assert not following.kept._answers
+
+
+@pytest.mark.parametrize("changes", [False, True], ids=["view", "changes"])
+async def test_few_kept_answers_of_one_caller_run_between_two_steps_of_another(
+    compared: Compared, changes: bool
+) -> None:
     board, turns, ended = compared.blackboard, Turns(), 0
     await board.post("alice", None, [PostFields(text="the pump leaks")])
-    kept = await board.view("bob", None)
+
+    async def look() -> object:
+        if changes:
+            return await board.following.changes_since("bob", None, 0, 200)
+        return (await board.view("bob", None))[0]
+
+    kept = await look()
 
     async def read() -> None:
         nonlocal ended
         async with turns.taking("bob", "read") as turn:
-            assert (await turn.of(board.view("bob", None)))[0] is kept[0]
+            assert await turn.of(look()) is kept
         ended += 1
 
     for _ in range(30):  # what the calls cost is known by then
@@ -253,12 +309,15 @@ async def test_what_a_view_showed_is_recorded_for_a_kept_view_too(
         view = (await board.view("bob", None))[0]
 
 
-async def test_the_walk_sees_a_view_that_is_kept_by_the_sequence_alone(
-    compared: Compared, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("changes", [False, True], ids=["view", "changes"])
+async def test_the_walk_sees_what_is_kept_by_the_sequence_alone(
+    compared: Compared, clock: HandClock, monkeypatch: pytest.MonkeyPatch, changes: bool
 ) -> None:
-    store = cast(SqlBoardStore, compared.blackboard.store)
+    board = compared.blackboard
+    store = cast(SqlBoardStore, board.store)
     seqs = {"now": 0}
-    monkeypatch.setattr(compared.blackboard._kept_views, "_stamp_of", lambda: seqs["now"])
+    kept: Kept[Any] = board.following.kept if changes else board._kept_views
+    monkeypatch.setattr(kept, "_stamp_of", lambda: seqs["now"])
     find = Compared.compare
 
     async def compare(self: Compared, name: str) -> None:

@@ -140,8 +140,10 @@ async def test_a_pass_is_two_reads_and_one_transaction(
 
 async def test_changes_since_a_place_and_a_query_keep_their_costs(board: Blackboard, cost: Cost) -> None:
     await board.following.changes_since("erin", None, 50, 200)
+    # While nothing is committed they are kept.
+    assert await cost.of(lambda: board.following.changes_since("erin", None, 50, 200)) == (0, 0, 0)
     # The place is checked, and the texts are read, where the rest is read.
-    assert await cost.of(lambda: board.following.changes_since("erin", None, 50, 200)) == (1, 0, 6)
+    assert await cost.of(lambda: board.following.changes_since("erin", None, 51, 200)) == (1, 0, 6)
     newest = ItemQuery(types=(ItemType.FACT,), limit=5)
     assert await cost.of(lambda: board.query("erin", None, newest)) == (1, 0, 5)
     written = expanded.cache_info().misses

@@ -79,6 +79,7 @@ from ..views import View, render_view
 from .activity import Activity
 from .conflicts import with_texts
 from .following import Following
+from .kept import KEPT_SECONDS
 from .kept_views import KeptViews, asked_for
 from .last_seen import Looks, ShownRules
 from .reading import ItemReader, Reading, check_explained
@@ -97,10 +98,6 @@ from .searching import (
 VIEW_BUDGET = 1_500
 _END = 1 << 62
 """A sequence that no log reaches."""
-KEPT_SECONDS = 0.005
-"""Seconds of work that a kept view counts as, so that few of one caller's run at once: most of what it takes is done
-outside of its turn, by the wire.
-"""
 _FEW_ITEMS = 120
 _ITEM_TOKENS = 9
 """A view is rendered from one item for so many tokens of its budget, at least `_FEW_ITEMS`: a line has 20 and more."""
@@ -652,7 +649,7 @@ class Blackboard:
             responds=self._responds,
         )
         view = await in_thread(render) if len(snapshot.items) > _SHORT else render()
-        return self._kept_views.keep(asked, stamp, view, snapshot)
+        return self._kept_views.keep_view(asked, stamp, view, snapshot)
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
         """Returns items by ids and keys, whole."""

@@ -25,7 +25,9 @@ from blackboard_mcp.protocols.values import dataclass
 
 from ..input.idempotency import once_of
 from ..limits.rates import Quotas
+from ..limits.turns import one_more_turn
 from .activity import Activity
+from .kept import KEPT_SECONDS, OF_EVENT, Kept, shown
 from .last_seen import Looks
 from .lull import Listening, Lull, passes, resting
 from .page_size import fitting_events
@@ -46,6 +48,8 @@ _USE_SECONDS: Final = 3_600.0
 
 _MOST_TOLD: Final = 100
 """Most versions whose beginnings are read for one answer; its text has no room for more."""
+_KEPT_ROOM: Final = 8_000_000
+_OF_PAGE: Final = 1_000
 _MOST_LEFT: Final = 200
 """Most items that one answer names as having left working memory."""
 
@@ -98,6 +102,8 @@ class Following:
         self._returning: set[asyncio.Future[None]] = set()
         self.viewers = Viewers(store)
         self.tails = Tails(store, self.viewers)
+        self.kept: Kept[NewsPage] = Kept(store, _KEPT_ROOM, _size)
+        """The pages of changes that agents read since the last commit."""
 
     async def subscribe(
         self,
@@ -150,15 +156,23 @@ class Following:
     async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> NewsPage:
         """Returns, without waiting, all events after `since` that the agent may see, at most `limit`.
 
+        While nothing is committed, the same page is kept.
+
         Raises:
             CursorExpired: `since` is no place in the log.
         """
         name = await self._board_of(board, agent)
+        stamp = self.kept.stamp()  # before anything is read
         look = self._looks.of(name, agent)
+        asked = (name, agent, shown(look), since, limit)
+        if (kept := self.kept.find(asked, stamp)) is not None:
+            await one_more_turn(KEPT_SECONDS)
+            return kept
         log = await self._store.log(name, agent, since, limit, look=look, place=since, texts=_MOST_TOLD)
         self._activity.seen(name, agent)
         events, cursor = _fitting(Heard(log.events, log.cursor))
-        return NewsPage(name, events, cursor, log.seq, texts=log.texts, attention=log.attention)
+        page = NewsPage(name, events, cursor, log.seq, texts=log.texts, attention=log.attention)
+        return self.kept.keep(asked, stamp, page)
 
     async def wait(
         self,
@@ -441,6 +455,10 @@ def _fitting(heard: Heard) -> tuple[tuple[Event, ...], int]:
     """Returns the events that fit into one answer, and the place up to which these are all."""
     events = heard.events[: fitting_events(heard.events)]
     return events, events[-1].seq if len(events) < len(heard.events) else heard.cursor
+
+
+def _size(page: NewsPage) -> int:
+    return _OF_PAGE + OF_EVENT * len(page.events) + sum(map(len, page.texts.values()))
 
 
 async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,4 @@
-"""Views kept for agents that read a board again while nothing was committed since.
-
-A view depends on nothing but what the store holds, what its reader was shown, and the reader's budget. A store that
-gives stamps (`StampedStore`) tells whether anything in it moved, in whatever process: posts, but also presence,
-leases, teams, roles, read rules and settings. So no list of what a view shows has to be kept in step with the views.
-Other stores keep no views here.
-"""
+"""Views kept for agents that read a board again while nothing was committed since (see `kept`)."""
 
 from __future__ import annotations
 
@@ -12,15 +6,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from blackboard_mcp.protocols.answers import Look, Snapshot
-from blackboard_mcp.protocols.engines import StampedStore
 from blackboard_mcp.protocols.store import BoardStore
-from cachetools import LRUCache
 
 from ..views import View
+from .kept import OF_EVENT, Kept, shown
 
 _ROOM: Final = 16_000_000
-"""Characters and the like that all kept views take together, at most."""
-_OF_EVENT: Final = 500
 _OF_VIEW: Final = 4_000
 
 
@@ -34,47 +25,22 @@ class Asked(NamedTuple):
     reserve: int
 
 
-Kept = tuple[View, Snapshot]
-
-
-class KeptViews:
-    """The views that were built since the last commit, the latest read ones as far as there is room."""
+class KeptViews(Kept[tuple[View, Snapshot]]):
+    """The views that were built since the last commit, each with its snapshot as far as that is of use then."""
 
     def __init__(self, store: BoardStore, room: int = _ROOM) -> None:
-        self._stamp_of = store.stamp if isinstance(store, StampedStore) else _never
-        self._stamp: int | None = None
-        self._views: LRUCache[Asked, Kept] = LRUCache(room, getsizeof=_size)
+        super().__init__(store, room, _size)
 
-    def stamp(self) -> int | None:
-        """Returns the store's stamp now, which `keep` takes after a view was built."""
-        return self._stamp_of()
-
-    def find(self, asked: Asked, stamp: int | None) -> Kept | None:
-        """Returns the view that was kept at this stamp, with a snapshot without items and debates."""
-        if stamp is None or stamp != self._stamp:
-            return None
-        return self._views.get(asked)
-
-    def keep(self, asked: Asked, stamp: int | None, view: View, snapshot: Snapshot) -> Kept:
-        """Keeps a view, and returns it as `find` does. `stamp` must be from before its snapshot was read."""
-        kept = view, _slim(snapshot)
-        if stamp is None or stamp != self._stamp_of():
-            return kept
-        if stamp != self._stamp:
-            self._views.clear()
-            self._stamp = stamp
-        if _size(kept) <= self._views.maxsize:
-            self._views[asked] = kept
-        return kept
+    def keep_view(
+        self, asked: Asked, stamp: int | None, view: View, snapshot: Snapshot
+    ) -> tuple[View, Snapshot]:
+        """Keeps a view, and returns it as `find` does; see `keep`."""
+        return self.keep(asked, stamp, (view, _slim(snapshot)))
 
 
 def asked_for(board: str, agent: str, look: Look, budget: int, reserve: int) -> Asked:
     """Returns the name under which a view is kept."""
-    return Asked(board, agent, (int(look), look.above, look.told, look.viewed), budget, reserve)
-
-
-def _never() -> None:
-    return None
+    return Asked(board, agent, shown(look), budget, reserve)
 
 
 def _slim(snapshot: Snapshot) -> Snapshot:
@@ -92,6 +58,6 @@ def _slim(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def _size(kept: Kept) -> int:
+def _size(kept: tuple[View, Snapshot]) -> int:
     view, snapshot = kept
-    return _OF_VIEW + len(view.text) + _OF_EVENT * len(snapshot.news.events)
+    return _OF_VIEW + len(view.text) + OF_EVENT * len(snapshot.news.events)
