@@ -6,6 +6,7 @@ from typing import Any
 
 import boards
 import pytest
+from blackboard_mcp.server.input import arguments
 from counting import PROPORTION, Lines
 
 board, mode, both = boards.board, boards.mode, boards.both
@@ -33,6 +34,27 @@ async def test_f15_a_hundred_posts_are_one_call_and_a_hundred_reads_another(boar
     assert [item["id"] for item in found["items"]][: len(asked)] == asked
     assert [item["key"] for item in found["items"]][len(asked) :] == keys
     assert set(found["missing"]) == {"F-999", "none:a", "none:b"}
+
+
+async def test_a_call_is_looked_through_once_with_all_that_it_holds(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    refuse = arguments.refuse_monsters
+
+    def refuse_monsters(name: str, raw: object) -> None:
+        looked.append(name)
+        refuse(name, raw)
+
+    monkeypatch.setattr(arguments, "refuse_monsters", refuse_monsters)
+    ada = await board.join("ada")
+    looked.clear()
+    await ada.do("post", items=[{"text": f"step {n}"} for n in range(3)])
+    writes = [{"key": f"sum:{part}", "text": part} for part in "abc"]
+    await ada.do("transaction", writes=writes, debates=[{"op": "watch", "id": "$1"}])
+    assert looked == ["post", "transaction"]
+    told = await ada.fail("transaction", writes=[*writes, {"text": "b", "metadata": {"c": ["a\0"]}}])
+    assert "NUL" in told["message"]
 
 
 async def test_a_batch_takes_work_in_proportion_to_its_posts(board: Any) -> None:

@@ -195,6 +195,14 @@ class Arguments:
                 characters.
         """
         refuse_monsters(self.name, raw)
+        return dict(self.part(raw).__dict__)
+
+    def part(self, raw: Mapping[str, Any]) -> BaseModel:
+        """Returns the model of arguments that came inside of checked ones, such as one of several writes.
+
+        Raises:
+            InvalidInput: as of `check`.
+        """
         given = {key: value for key, value in raw.items() if value is not None or key not in self._optional}
         fields = self._fields
         unknown = [key for key in given if key not in fields]
@@ -204,10 +212,9 @@ class Arguments:
         # strict JSON mode accepts for models, enums and dates.
         document = json.dumps(given)
         try:
-            model = self._model.model_validate_json(document, strict=not self._lenient, extra="forbid")
+            return self._model.model_validate_json(document, strict=not self._lenient, extra="forbid")
         except ValidationError as exc:
             raise self._explain(exc, given) from None
-        return {key: getattr(model, key) for key in fields}
 
     def _unknown(self, unknown: Sequence[str]) -> InvalidInput:
         shown = ", ".join(f"'{_short(key)}'" for key in unknown[:3])
@@ -254,7 +261,8 @@ def refuse_monsters(name: str, raw: object) -> None:
     while stack:
         value, depth = stack.pop()
         if isinstance(value, str):
-            _refuse_bad_text(name, value)
+            if not value.isascii() or "\0" in value:
+                _refuse_bad_text(name, value)
         elif isinstance(value, bool) or value is None:
             pass
         elif isinstance(value, int):
@@ -277,7 +285,8 @@ def refuse_monsters(name: str, raw: object) -> None:
                         raise InvalidInput(
                             f"{name}: keys are strings, and {_kind(key)} is none; {_UNCHANGED}"
                         )
-                    _refuse_bad_text(name, key)
+                    if not key.isascii() or "\0" in key:
+                        _refuse_bad_text(name, key)
                     if len(key) > MAX_KEY_LENGTH:
                         raise InvalidInput(
                             f"{name}: a key is longer than {MAX_KEY_LENGTH} characters; {_UNCHANGED}"

@@ -256,7 +256,7 @@ class CoreTools:
 
     def _batch_item(self, place: int, item: dict[str, Any], beside: dict[str, Any]) -> PostFields:
         try:
-            return requests.with_shared(self._batch.check(item), beside, place - 1)
+            return requests.with_shared(dict(self._batch.part(item)), beside, place - 1)
         except InvalidInput as error:
             raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
 

@@ -104,19 +104,15 @@ class TransactionTool:
                 "idempotency_key is given twice, as an argument and in _meta, and not the same. Nothing was changed."
             )
         once_key = idempotency_key if caller.once_key is None else caller.once_key
-        written = [
-            WriteFields.model_construct(**checked(self._write, "Write", place, given))
-            for place, given in enumerate(writes or (), 1)
+        written: list[WriteFields] = [
+            checked(self._write, "Write", place, given) for place, given in enumerate(writes or (), 1)
         ]
         done = await self._transactions.transact(
             caller.agent,
             board,
             {name: read_of(name, given) for name, given in (reads or {}).items()},
             written,
-            [
-                DebateFields.model_construct(**checked(self._debate, "Debate", place, given))
-                for place, given in enumerate(debates or (), 1)
-            ],
+            [checked(self._debate, "Debate", place, given) for place, given in enumerate(debates or (), 1)],
             once_key,
             group=group,
             ack=ack or (),

@@ -254,13 +254,13 @@ def read_of(name: str, given: Any) -> int | Since:
     return given if seq is given else Since(seq)
 
 
-def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the checked fields of one write or debate call.
+def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) -> Any:
+    """Returns the model of the checked fields of one write or debate call, which came inside of checked arguments.
 
     Raises:
         InvalidInput: a field is wrong; the message names its place and the fault.
     """
     try:
-        return arguments.check(given)
+        return arguments.part(given)
     except InvalidInput as error:
         raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None
