@@ -199,7 +199,7 @@ async def test_a_critique_and_an_acknowledgement_keep_their_costs(board: Blackbo
     await board.post("alice", None, [answered])
     await board.debate("bob", None, "status", "F-7")
     # A board that was found once is there for good; whether a pass is due is told by the debate's view.
-    assert await cost.of(lambda: board.debate("bob", None, "acknowledge", "F-7")) == (0, 1, 31)
+    assert await cost.of(lambda: board.debate("bob", None, "acknowledge", "F-7")) == (0, 1, 30)
     assert await cost.of(lambda: critique(8, "Where from?")) == (0, 1, 22)
 
 

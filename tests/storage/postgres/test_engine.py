@@ -786,6 +786,7 @@ async def test_news_goes_on_while_the_server_counts_large_tables() -> None:
         ("same_findings", (1, "sha", "FACT", "alice")),
         ("findings_alike", (1, "sha", "outline", "FACT", 1, '["word"]')),
         ("unseen", (1, 0, 1, "alice", "[]", "[]", "[]", 20)),
+        ("unseen_few", (1, 0, 1, "alice")),
         ("items_by_number", (1, "[1, 2]", "alice")),
     ],
 )

@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.transactions import Since, Transaction
 from blackboard_mcp.storage import operations
 from blackboard_mcp.storage.history import exporting
 from blackboard_mcp.storage.operations.access.visibility import expanded
-from blackboard_mcp.storage.operations.ledger import read_set, rows
+from blackboard_mcp.storage.operations.ledger import ledger, read_set, rows
 from blackboard_mcp.storage.operations.reading import globs, kept_events, snapshots
 from blackboard_mcp.storage.operations.reading import items as reading
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -230,6 +230,11 @@ async def unseen(at: Table, patch: pytest.MonkeyPatch) -> None:
     shown = await at.post("alice", "shown")
     told = (await at.store.log(at.board, "eve", 1 << 62, 1, look=look)).attention
     assert [item for _, item in told.fresh] == [shown.number]
+
+
+async def unseen_of_many(at: Table, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger, "FEW", 0)
+    await unseen(at, patch)
 
 
 async def crossing(at: Table, patch: pytest.MonkeyPatch) -> None:
@@ -667,7 +672,8 @@ CHECKS: dict[Check, str] = {
     thread: "types",
     top: "top",
     top_of_type: "top_of_type",
-    unseen: "unseen",
+    unseen: "unseen_few",
+    unseen_of_many: "unseen",
     waiting_for_index: "waiting_for_index",
 }
 """What notices that a statement forgot: all of its predicates, or one of several, counted from 1."""

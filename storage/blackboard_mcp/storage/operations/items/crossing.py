@@ -4,7 +4,7 @@ edges, by others that it has not been shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Attention
@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.items import TALKING, TRANSITIONS, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..ledger.ledger import Ledger, load_any
-from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
+from ..ledger.rows import ItemRow, Steps, dumps, sql
 from ..reading.item_states import values
 
 _MATTERS: Final = frozenset(
@@ -41,7 +41,7 @@ def remarks(
     """
     new = [(place, item) for place, item in enumerate(items) if item.number in ledger.fresh]
     asks = [(place, item) for place, item in new if _may_cross(item)]
-    fresh = {seq: number for seq, number in attention.fresh if number} if asks or cited else {}
+    fresh = {seq: number for seq, number in attention.fresh if number} if asks or any(cited.values()) else {}
     if not fresh:
         return ()
     named = {one.number for remark in known for one in remark.about}
@@ -64,9 +64,13 @@ def _same_subject(
     """Returns the numbers of items that the events `fresh` (sequences to numbers) began, on the subjects of `asks`."""
     types = sorted({str(item.type) for _, item in asks} & _MATTERS)
     targets = sorted({target for _, item in asks for target in _talks_to(item)})
-    name, among = ("crossing", dumps(types)) if types else ("crossing_talk", numbers(fresh.values()))
+    name, among = ("crossing", dumps(types)) if types else ("crossing_talk", _between_commas(fresh.values()))
     asked = (ledger.no, ledger.agent, dumps([*fresh]), _OPEN, among, dumps(targets), _ITEMS)
     return [row[0] for row in (yield sql(name), asked)]
+
+
+def _between_commas(of: Iterable[int]) -> str:
+    return f",{','.join(map(str, {*of}))},"
 
 
 def _may_cross(item: Item) -> bool:

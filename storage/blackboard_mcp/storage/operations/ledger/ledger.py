@@ -42,6 +42,8 @@ MAX_CONCERNS = 128
 """The most agents whom one event concerns; a debate cannot oblige as many at once."""
 _LOOKED_THROUGH = 2_000
 """The most events, after those that an agent was shown, that one answer examines."""
+FEW = 30
+"""Most events that are looked through without lists of their types in the statement: SQLite reads those first."""
 _PRESSING = {Duty.RESPOND: 0, Duty.ANSWER: 0, Duty.ACKNOWLEDGE: 2}
 """The rank of duties, lowest first; others have 1. Answers come first, because somebody waits for them."""
 _LEAST_OUT = 100_000_000
@@ -630,11 +632,24 @@ def attention_to(
         ((reach,),) = yield sql("log_reach"), (no, first, _LOOKED_THROUGH)
         reach = min(reach, end)  # what was posted in the same go comes later
     most = MOST_UNSEEN - len(before)
-    above = dumps(sorted(known.above))
-    found = yield sql("unseen"), (no, first, reach, agent, _QUIET, _APART, above, most)
+    found: Rows
+    if reach - first <= FEW:
+        others = yield sql("unseen_few"), (no, first, reach, agent)
+        found = [row[:2] for row in others if row[0] not in known.above and _is_news(agent, *row[2:])]
+        del found[most:]
+    else:
+        above = numbers([seq for seq in known.above if seq > first])
+        found = yield sql("unseen"), (no, first, reach, agent, _QUIET, _APART, above, most)
     looked_through = found[-1][0] if len(found) == most else reach
     fresh = (*before, *((seq, item or 0) for seq, item in found))
     return Attention(pressing, fresh, looked_through, team)
+
+
+def _is_news(agent: str, event: str, directed: bool, concerns: str) -> bool:
+    """Tells whether another's event is news to the agent, as `Event.is_news_to` does."""
+    if event in QUIET:
+        return False
+    return (event not in APART and not directed) or (concerns != "[]" and agent in parsed(concerns))
 
 
 def looked(no: int, agent: str, look: int) -> Steps[Look]:

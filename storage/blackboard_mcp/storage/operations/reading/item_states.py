@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, cast
 
 from blackboard_mcp.protocols.access import Trust
@@ -71,11 +72,11 @@ def values(
     states: dict[int, str] = {}
     outcomes: dict[int, tuple[str, int]] = {}
     if there.debates:
-        for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
-            states[debate[0]] = debate[1]
-        for debate in (yield sql("debates_on"), (board.no, asked)):
-            states[debate[1]] = debate[2]
-            outcomes[debate[1]] = (debate[9], debate[10])
+        # The newest debate on an item counts, or else the newest of which it is a critique.
+        for debate in sorted((yield sql("debate_states"), (board.no, asked)), key=itemgetter(1, 2)):
+            states[debate[0]] = debate[3]
+            if debate[1]:
+                outcomes[debate[0]] = (debate[4], debate[5])
     successions: dict[int, list[tuple[str, str]]] = {}
     if replaced := [number for number, (_, to) in outcomes.items() if to]:
         for number, to, type_, status in (yield sql("successions"), (board.no, numbers(replaced), agent)):

@@ -329,7 +329,13 @@ ORDER BY w.since, w.agent, w.topic LIMIT ?3;
 SELECT id FROM debate INDEXED BY debate_moved
 WHERE board = ?1 AND state = 'OPEN' AND moved_at <= ?2 ORDER BY id LIMIT ?3;
 
--- name: debates_of_critiques
--- Debates by critique, for some critiques (a JSON list), oldest first.
-SELECT c.critique, d.state FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
-WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) ORDER BY d.id;
+-- name: debate_states
+-- The debates of which some items (a JSON list) are critiques, and those on them: the item, whether the debate is on it, the
+-- debate, its state, and for those on it the outcome and the item that took its place.
+SELECT c.critique, 0, d.id, d.state, '', NULL
+FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT root, 1, id, state, outcome, gave_way_to
+FROM debate INDEXED BY debate_root WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2));
+

@@ -20,6 +20,12 @@ WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?
   AND seq NOT IN (SELECT value FROM json_each(?7))
 ORDER BY seq LIMIT ?8;
 
+-- name: unseen_few
+-- The events of others after one sequence and up to another that an agent may see, in order, with what tells whether they are
+-- news to it: the type, whether they are made to somebody, and whom they concern.
+SELECT seq, item, event, instr(data, '"to"') > 0 AND json_type(data, '$.to') IS NOT NULL, concerns
+FROM event WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?4) ORDER BY seq;
+
 -- name: shown
 -- The sequences of a board that an agent was shown.
 SELECT cursor, above, told FROM shown WHERE board = ?1 AND agent = ?2;

@@ -114,11 +114,12 @@ WHERE e.event = 'item.posted' AND e.key IS NULL AND i.key IS NULL AND VISIBLE(i.
 ORDER BY i.number DESC LIMIT ?7;
 
 -- name: crossing_talk
--- The same for no types; ?5 are the numbers (a JSON list) of what the events ?3 are about.
+-- The same for no types; ?5 are the numbers of what the events ?3 are about, each between two commas: of the few items
+-- that talk to ?6 each is sooner looked for there than a list of a hundred is read.
 SELECT i.number FROM edge x INDEXED BY edge_target
 CROSS JOIN item i ON i.board = ?1 AND i.number = x.source
 WHERE x.board = ?1 AND x.target IN (SELECT value FROM json_each(?6)) AND x.kind IN ('replies_to', 'critiques')
-  AND x.source IN (SELECT value FROM json_each(?5)) AND i.key IS NULL AND VISIBLE(i.owner, ?2) AND i.status IN (SELECT value FROM json_each(?4))
+  AND instr(?5, ',' || x.source || ',') > 0 AND i.key IS NULL AND VISIBLE(i.owner, ?2) AND i.status IN (SELECT value FROM json_each(?4))
   AND EXISTS (SELECT 1 FROM event e INDEXED BY event_item WHERE e.board = ?1 AND e.item = i.number
               AND e.event = 'item.posted' AND e.seq IN (SELECT value FROM json_each(?3)))
 GROUP BY i.number ORDER BY i.number DESC LIMIT ?7;
