@@ -125,6 +125,36 @@ async def test_many_waiting_writes_share_one_commit_and_one_wake_up(engine: Sqli
     assert engine.changes() - before <= 2
 
 
+async def test_callers_that_come_back_together_share_the_next_commit(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_SPAN", PATIENCE)  # however long the first one is held
+    gate, begun = Gate(), threading.Event()
+
+    async def twice(first: Any, second: Any) -> None:
+        await engine.write(first)
+        await engine.write(second)
+
+    def busy() -> None:
+        """Holds the event loop; the longer if the writer begins without the others, so that it commits."""
+        if begun.wait(0.2):
+            time.sleep(0.2)
+
+    async def late() -> None:
+        await engine.write(post())
+        busy()
+        await engine.write(post())
+
+    before = engine.changes()
+    calls = [asyncio.create_task(twice(post(then=gate), post(then=begun.set)))]
+    await gate.until_entered()
+    calls += [asyncio.create_task(late()), *(asyncio.create_task(twice(post(), post())) for _ in range(6))]
+    await asyncio.sleep(0)
+    gate.open()
+    await asyncio.gather(*calls)
+    assert engine.changes() - before == 2
+
+
 async def test_a_call_comes_back_from_its_thread_once_and_makes_no_task(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,10 @@ class SqliteEngine:
         self._jobs = Jobs()
         self._writes = False
         """Whether there is a writer that takes jobs; it ends with a failure that nobody foresaw."""
+        self._crowded = False
+        """Whether the last group had several callers: they come back in the same turn of the event loop, so a new group
+        waits for its end.
+        """
         self._changes = Changes()
         self._witness: driver.Raw | None = None
         self._peers: Peers | None = None
@@ -439,7 +443,10 @@ class SqliteEngine:
             self._call_reader()
         elif resting:
             assert self._writer is not None
-            self._writer.do(self._write)
+            if self._crowded:
+                self._loop.call_soon(self._writer.do, self._write)
+            else:
+                self._writer.do(self._write)
         try:
             result: T = await job.future
         except asyncio.CancelledError:
@@ -478,10 +485,13 @@ class SqliteEngine:
         assert self._writer is not None
         try:
             settled, changed = self._group.write(raw)
+            rests = (
+                self._jobs.rest()
+            )  # before anybody comes back with the next job, who then decides when to begin
             self._tell(self._wrote, settled, changed)
             if self._group.tidying_is_due(raw) and self._group.tidy(raw) and self._checkpointer is not None:
                 self._checkpointer.do(self._checkpoint)
-            if not self._jobs.rest():
+            if not rests:
                 self._writer.do(self._write)
         except BaseException as error:
             self._tell(self._abandon, error)
@@ -498,6 +508,7 @@ class SqliteEngine:
         """Announces a commit, and hands its results to the callers."""
         if changed:
             self._changes.bump()
+        self._crowded = len(settled) > 1
         _settle(settled)
 
     def _tell(self, function: Callable[..., None], *given: Any) -> None:
