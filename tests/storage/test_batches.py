@@ -26,7 +26,7 @@ from blackboard_mcp.storage.operations.items import posting
 from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
-from blackboard_mcp.storage.sqlite import group
+from blackboard_mcp.storage.sqlite import group, packing
 from blackboard_mcp.storage.sqlite.group import GroupWriter
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
@@ -227,6 +227,27 @@ async def told(at: Table) -> list[Any]:
         events = await at.events(agent)
         found += [events, [await at.item(n, agent) for n in range(1, 40) if await at.sees(agent, n)]]
     return found
+
+
+def test_the_settings_of_a_board_are_read_once_for_posts_made_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    honest = packing.parsed
+
+    def counted(stored: str) -> Any:
+        parsed.append(stored)
+        return honest(stored)
+
+    async def run() -> None:
+        async with opened() as at:
+            logs = [one(AGENTS[n % 4], draft(f"log {n}", "LOG")) for n in range(12)]
+            await at_once(at, logs)  # the first time tells how many columns there are
+            monkeypatch.setattr(packing, "parsed", counted)
+            await at_once(at, logs)
+
+    asyncio.run(run())
+    assert sum(text.count("target_tokens") for text in parsed) == 1
 
 
 @settings(max_examples=200 if NIGHTLY else 10)

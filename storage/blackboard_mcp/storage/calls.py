@@ -24,6 +24,8 @@ P = ParamSpec("P")
 _ATTEMPTS: Final = 9
 """The most attempts to write a change, if what it touches changes while it is judged."""
 _COPIES: Final[dict[type, Callable[[Any], Any]]] = {list: tuple, set: frozenset, dict: dict}
+_FIXED: Final = frozenset((str, int, bool, type(None), tuple, frozenset))
+"""Types whose values stay as they are."""
 
 
 class StoreCalls:
@@ -133,7 +135,10 @@ def _like(operation: Callable[..., Any], method: Callable[P, T]) -> Callable[P, 
 
 def _kept(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Returns copies of the arguments, since the operation runs later in another thread, perhaps twice."""
-    return [_copy(value) for value in args], {name: _copy(value) for name, value in named.items()}
+    for name, value in named.items():
+        if type(value) not in _FIXED:
+            named[name] = _copy(value)
+    return [value if type(value) in _FIXED else _copy(value) for value in args], named
 
 
 def _copy(value: Any) -> Any:

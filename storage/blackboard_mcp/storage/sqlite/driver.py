@@ -44,12 +44,15 @@ def library() -> ModuleType:
 
     Connections of two SQLite libraries in one process would drop each other's file locks.
     """
-    try:
+    chosen: ModuleType = sqlite3
+    with contextlib.suppress(ImportError):
         from pysqlite3 import dbapi2
-    except ImportError:
-        return sqlite3
-    newer: bool = dbapi2.sqlite_version_info > sqlite3.sqlite_version_info
-    return dbapi2 if newer else sqlite3
+
+        if dbapi2.sqlite_version_info > sqlite3.sqlite_version_info:
+            chosen = dbapi2
+    # Without it the driver looks for methods that are not there with each `None` that it binds.
+    chosen.register_adapter(type(None), {}.get)
+    return chosen
 
 
 def version() -> str:

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, Final
 
 from ..operation import Many, Rows
@@ -148,7 +149,7 @@ def _insert(execute: Execute, text: str, many: Many) -> None:
     while at < len(many):
         while size > len(many) - at:
             size //= 2
-        execute(_of_rows(text, size), [value for values in many[at : at + size] for value in values])
+        execute(_of_rows(text, size), list(chain.from_iterable(many[at : at + size])))
         at += size
 
 

@@ -21,6 +21,8 @@ from ..ledger.rows import ITEM_COLUMNS, BoardRow, Steps, dumps, sql
 
 _HELD: Final = ("item_add", "event_add", "concern_add", "finding_add", "agent_seen")
 """Statements that wait until all posts have run, in the order in which they then run."""
+_NOTED: Final = ("item_add", "finding_add")
+"""Those of them that change what others are answered."""
 _ASKED: Final = ("said_before", "same_findings", "idempotency_get", "watchers_of_topics", "viewers")
 """Statements that a post runs before it writes; a post of the batch may change what they answer."""
 _LAST: Final = ("findings_alike", "owing", "log_reach", "unseen")
@@ -31,13 +33,15 @@ _MOST_BYTES: Final = 4 << 20
 """The most bytes of a batch: who is so far below a limit does not exceed it."""
 _ROW_BYTES: Final = 1_000
 """The bytes that an item counts besides its text, tags and metadata."""
-_TEXTS: Final = tuple(ITEM_COLUMNS.index(name) for name in ("text", "tags", "metadata"))
+_TEXTS: Final = operator.itemgetter(*map(ITEM_COLUMNS.index, ("text", "tags", "metadata")))
 _HASH: Final = ITEM_COLUMNS.index("sha256")
 _PRINT: Final = 33
 """The characters of a fingerprint that are stored."""
 _COLUMNS: Final = [one.name for one in fields(BoardRow)]
 _SEQ, _NUMBER, _FIRST, _END = map(_COLUMNS.index, ("seq", "last_number", "working_items", "pressure"))
 """The columns of a board that its posts change: its sequence, its last number, and others from here to before there."""
+_LONG: Final = slice(_COLUMNS.index("config"), _COLUMNS.index("core") + 1)
+"""The columns of a board that may be long."""
 
 
 def together(posts: Sequence[Operation[Any]]) -> Steps[list[Outcome]]:
@@ -118,13 +122,19 @@ class _Batch:
         """Asks what all posts ask first."""
         for name in ("member_role", "board_opened"):
             asking = [post for post in self.posts if post.awaits(sql(name))]
-            found: Any = (yield sql(name), Many(post.statement[1] for post in asking)) if asking else []
+            values = Many(post.statement[1] for post in asking)
+            if name == "board_opened":
+                # The long columns are the same for all.
+                values[1:] = [(board, agent, 0) for board, agent, _ in values[1:]]
+            found: Any = (yield sql(name), values) if asking else []
             for post, rows in zip(asking, found, strict=True):
-                post.told.append(rows)
                 if name == "member_role":
+                    post.told.append(rows)
                     post.send(rows)
-                else:
-                    post.opened = rows
+                elif rows:
+                    row = (*rows[0][: _LONG.start], *found[0][0][_LONG], *rows[0][_LONG.stop :])
+                    post.opened = [row]
+                    post.told.append(post.opened)
         yield from self._foresee()
 
     def _foresee(self) -> Steps[None]:
@@ -163,23 +173,26 @@ class _Batch:
         names = _names()
         held: list[tuple[str, Sequence[Any]]] = []
         counts: Sequence[Any] = ()
-        post.send([self._counted(post.opened[0])])
-        while not post.over and not counts:
+        rows: Rows | None = [self._counted(post.opened[0])]
+        while rows is not None:
+            post.send(rows)
+            if post.over or counts:
+                break
             text, values = post.statement
             name = names.get(text)
-            rows: Rows | None = []
-            if name == "board_counters":
-                counts = values
-            elif name in _HELD:
+            rows = []
+            if name in _HELD:
                 held.append((name, values))
-                self._note(name, values)
-            elif name in _ASKED or name == "stored_here":
+                if name in _NOTED:
+                    self._note(name, values)
+            elif name == "board_counters":
+                counts = values
+            elif name is not None and name not in _LAST:
                 rows = yield from self._answer(name, values)
             else:
                 return False
-            if rows is None:
-                return False
-            post.send(rows)
+        if rows is None:
+            return False
         if post.error is None:
             for name, values in held:
                 self._held.setdefault(name, []).append(values)
@@ -201,7 +214,7 @@ class _Batch:
         """Notes what a post is about to write, as far as it changes what others are answered."""
         if name == "item_add":
             self._said.add(values[_HASH])
-            self._bytes += _ROW_BYTES + sum(len(values[place].encode()) for place in _TEXTS)
+            self._bytes += _ROW_BYTES + len("".join(_TEXTS(values)).encode())
         elif name == "finding_add":
             self._said.add(values[1][:_PRINT])
 

@@ -228,12 +228,7 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
         relied = {}
         if ledger.trusted is not Trust.NORMAL or any(ledger.fresh[n].author != ledger.agent for n in placed):
             relied = yield from trusting.trusts(ledger.no, placed)
-        return [
-            ledger.fresh[n].value(
-                ledger.board.id, (), (), None, ledger.fresh[n].id, trust=relied.get(n, Trust.NORMAL)
-            )
-            for n in placed
-        ]
+        return [ledger.fresh[n].alone(ledger.board.id, relied.get(n, Trust.NORMAL)) for n in placed]
     draft = drafts[0]
     if len(drafts) == 1 and placed[0] in ledger.fresh and draft.status is None and draft.agree is None:
         rows: Mapping[int, ItemRow] = ledger.fresh  # its edges change other items only

@@ -433,7 +433,7 @@ def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
 
 def _opened(write: Write, board: str, agent: str) -> Steps[Ledger | None]:
     """Returns a ledger for the board, or `None` if it does not exist. Errors are those of `open_ledger`."""
-    opened = yield sql("board_opened"), (board, agent)
+    opened = yield sql("board_opened"), (board, agent, 1)
     for *columns, let_in, watched, reserved, trusted, owner, cursor, above in opened:
         row = BoardRow.of(columns)
         if not let_in:

@@ -104,7 +104,8 @@ def sql(name: str) -> str:
 
 def micros(at: datetime) -> int:
     """Returns the microseconds since 1970 of an aware instant."""
-    return (at - _EPOCH).days * 86_400_000_000 + (at - _EPOCH).seconds * 1_000_000 + at.microsecond
+    since = at - _EPOCH
+    return since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
 
 
 def instant(at: int) -> datetime:
@@ -261,27 +262,10 @@ class BoardRow:
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
         """Makes a board's row from the columns of a statement."""
-        return cls(
-            no=row[0],
-            id=row[1],
-            title=row[2],
-            parent=row[3],
-            lifecycle=_LIFECYCLES.get(row[4]) or Lifecycle(row[4]),
-            config=config_of(row[5]),
-            core=core_of(row[6]),
-            seq=row[7],
-            last_number=row[8],
-            created_at=row[9],
-            working_items=row[10],
-            working_tokens=row[11],
-            archived_items=row[12],
-            private_items=row[13],
-            private_tokens=row[14],
-            pressure=row[15],
-            copied=row[16],
-            conditional=row[17],
-            read_rules=row[18] or "",
-        )
+        no, id_, title, parent, lifecycle, config, core, *more = row
+        more[-1] = more[-1] or ""
+        stage = _LIFECYCLES.get(lifecycle) or Lifecycle(lifecycle)
+        return cls(no, id_, title, parent, stage, config_of(config), core_of(core), *more)
 
     def value(self) -> Board:
         """Returns the board as callers get it."""
@@ -426,58 +410,62 @@ class ItemRow:
         `leaving` and `arriving` are its edges and those to it. `successions` holds pairs of id and status: the item
         that it gave way to first, and the last one of that chain.
         """
-        created_at = instant(self.created_at)
-        same = self.updated_at == self.created_at
-        made: Item = unfrozen(Item)(
-            board=board,
-            number=self.number,
-            type=_TYPES.get(self.type) or ItemType(self.type),
-            key=self.key,
-            version=self.version,
-            status=_STATUSES.get(self.status) or Status(self.status),
-            zone=_ZONES.get(self.zone) or Zone(self.zone),
-            importance=self.importance,
-            author=self.author,
-            text=self.text,
-            tags=self.tag_list(),
-            metadata={} if self.metadata == "{}" else parsed(self.metadata),
-            tokens=self.tokens,
-            sha256=self.sha256,
-            thread=self.thread,
-            visibility=visibility_of(self.owner),
-            created_at=created_at,
-            updated_at=created_at if same else instant(self.updated_at),
-            expires_at=None if self.expires_at is None else instant(self.expires_at),
-            seq=self.seq,
-            updated_by=self.updated_by,
-            written_by=self.written_by or self.author,
-            written_at=instant(self.written_at) if self.written_at else created_at,
-            edges=tuple([edge for edge, _ in leaving]) if leaving else (),
-            incoming=tuple([edge for edge, _ in arriving]) if arriving else (),
-            debate=debate,
-            outcome=outcome,
-            gave_way_to=successions[0][0] if successions else "",
-            led_to=successions[-1][0] if len(successions) > 1 else "",
-            successor_fell=bool(successions) and successions[-1][1] in FALLEN,
-            cites=tuple([(edge.kind, id_) for edge, id_ in leaving]) if leaving else (),
-            cited_by=tuple([(edge.kind, id_) for edge, id_ in arriving]) if arriving else (),
-            thread_id=thread_id,
-            supporters=supporters,
-            opponents=opponents,
-            retracted=retracted,
-            deleted=bool(self.deleted),
-            trust=trust,
-            contested=contested,
-            former=former,
-            fell=fell,
-            undecided=undecided,
-            agreement=agreement,
-            adopted_in=adopted_in,
-            forgotten=forgotten,
-            answered_by=answered_by,
-            newer=newer,
-        )
+        made = self._made(board, thread_id, trust)
+        if leaving:
+            made.edges = tuple([edge for edge, _ in leaving])
+            made.cites = tuple([(edge.kind, id_) for edge, id_ in leaving])
+        if arriving:
+            made.incoming = tuple([edge for edge, _ in arriving])
+            made.cited_by = tuple([(edge.kind, id_) for edge, id_ in arriving])
+        if successions:
+            made.gave_way_to = successions[0][0]
+            made.led_to = successions[-1][0] if len(successions) > 1 else ""
+            made.successor_fell = successions[-1][1] in FALLEN
+        made.debate, made.outcome = debate, outcome
+        made.supporters, made.opponents, made.retracted = supporters, opponents, retracted
+        made.contested, made.former, made.fell = contested, former, fell
+        made.undecided, made.agreement, made.adopted_in = undecided, agreement, adopted_in
+        made.forgotten, made.answered_by, made.newer = forgotten, answered_by, newer
         made.__class__ = Item
+        item: Item = made
+        return item
+
+    def alone(self, board: str, trust: Trust = Trust.NORMAL) -> Item:
+        """Returns the item of a conversation of its own as callers get it, if no other row says anything about it."""
+        made = self._made(board, self.id, trust)
+        made.__class__ = Item
+        item: Item = made
+        return item
+
+    def _made(self, board: str, thread_id: str, trust: Trust) -> Any:
+        """Returns the item, not frozen yet, without what its row does not hold."""
+        created_at = instant(self.created_at)
+        made: Any = unfrozen(Item)(  # in the order of the fields, which takes half as long as by their names
+            board,
+            self.number,
+            _TYPES.get(self.type) or ItemType(self.type),
+            self.key,
+            self.version,
+            _STATUSES.get(self.status) or Status(self.status),
+            _ZONES.get(self.zone) or Zone(self.zone),
+            self.importance,
+            self.author,
+            self.text,
+            self.tag_list(),
+            {} if self.metadata == "{}" else parsed(self.metadata),
+            self.tokens,
+            self.sha256,
+            self.thread,
+            visibility_of(self.owner),
+            created_at,
+            created_at if self.updated_at == self.created_at else instant(self.updated_at),
+            None if self.expires_at is None else instant(self.expires_at),
+            self.seq,
+            self.updated_by,
+            self.written_by or self.author,
+            instant(self.written_at) if self.written_at else created_at,
+        )
+        made.thread_id, made.trust, made.deleted = thread_id, trust, bool(self.deleted)
         return made
 
 

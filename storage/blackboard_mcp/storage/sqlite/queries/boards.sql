@@ -11,8 +11,8 @@ FROM board WHERE id = ?1;
 -- name: board_opened
 -- The board row of an id, and what a change by an agent begins with: whether the agent was let in there, whether anybody
 -- watches topics or reserved anything, the trust in the agent, its owner, and the sequences that it was shown (null
--- without any).
-SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+-- without any). The long columns, config and core, are null unless ?3 is 1.
+SELECT no, id, title, parent, lifecycle, CASE WHEN ?3 = 1 THEN config END, CASE WHEN ?3 = 1 THEN core END, seq, last_number, created_at,
        working_items, working_tokens, archived_items, private_items, private_tokens, pressure, copied,
        EXISTS (SELECT 1 FROM stage s WHERE s.board = no) OR EXISTS (SELECT 1 FROM condition_term t WHERE t.board = no),
        (SELECT rules FROM read_rules),
