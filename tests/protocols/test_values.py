@@ -146,3 +146,13 @@ def test_what_is_not_frozen_with_slots_or_has_methods_of_its_own_is_the_standard
     assert repr(Further(1, z=2)).endswith("Further(x=1, y=(), z=2)")
     with pytest.raises(dataclasses.FrozenInstanceError):
         Further(1).z = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("fields", [{}, {"x": 5}, {"y": None, "names": ["n"]}, {"secret": "s", "x": 0}])
+def test_a_changed_copy_is_that_of_the_standard_library(fields: dict[str, Any]) -> None:
+    made = make_by_place(values.dataclass)(1, names=["a"], secret="b")
+    if "x" in fields:
+        fields["double"] = 2 * fields["x"]
+    copied, expected = values.changed(made, **fields), dataclasses.replace(made, **fields)
+    assert copied == expected
+    assert (copied.names, copied.secret) == (expected.names, expected.secret)

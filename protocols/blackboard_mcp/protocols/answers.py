@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .board import Board, Lifecycle
 from .debates import Debate, Duty, Tally
@@ -112,7 +112,7 @@ class Look(int):
 
 def _after(seq: int, shown: Iterable[int]) -> frozenset[int]:
     """Returns those of the sequences that come after `seq`."""
-    return frozenset([one for one in shown if one > seq])
+    return frozenset([one for one in shown if one > seq]) if shown else _NONE
 
 
 def _with(shown: frozenset[int], more: frozenset[int], seq: int) -> frozenset[int]:
@@ -120,8 +120,11 @@ def _with(shown: frozenset[int], more: frozenset[int], seq: int) -> frozenset[in
 
     Nearly every answer adds one sequence to hundreds.
     """
-    new = [one for one in more if one > seq and one not in shown]
+    new = [one for one in more if one > seq and one not in shown] if more else ()
     return shown.union(new) if new else shown
+
+
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ changes.
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from dataclasses import replace
 from typing import Final
 
 from blackboard_mcp.protocols.access import POWERS, Action, Principal, Role
 from blackboard_mcp.protocols.grants import Grant
+from blackboard_mcp.protocols.values import changed
 
 _ACTING: Final[ContextVar[Principal | None]] = ContextVar("blackboard_acting", default=None)
 _UNPROVEN: Final = ("launch", "header")
@@ -56,4 +56,4 @@ def as_member(principal: Principal, grant: Grant | None) -> Principal:
         may = grant.powers[None] - ({Action.DECIDE} if grant.deciders else set())
         role = next((role for role in _LOWER if POWERS[role] <= may), None)
     roles = principal.roles if role is None else {**principal.roles, grant.board: role}
-    return replace(principal, roles=roles, named=grant.named)
+    return changed(principal, roles=roles, named=grant.named)

@@ -271,7 +271,7 @@ def refuse_monsters(name: str, raw: object) -> None:
         elif isinstance(value, float):
             if not math.isfinite(value):
                 raise InvalidInput(f"{name}: numbers must be finite; {_UNCHANGED}")
-        elif isinstance(value, dict | list | tuple) or (not depth and isinstance(value, Mapping)):
+        elif isinstance(value, _HOLDING) or (not depth and isinstance(value, Mapping)):
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{name}: arguments nest deeper than {MAX_DEPTH} levels; {_UNCHANGED}")
             values += len(value)
@@ -298,6 +298,9 @@ def refuse_monsters(name: str, raw: object) -> None:
             raise InvalidInput(
                 f"{name}: arguments are JSON values, and there is no {_kind(value)} in JSON; {_UNCHANGED}"
             )
+
+
+_HOLDING: Final = (dict, list, tuple)
 
 
 def _kind(value: object) -> str:

@@ -112,12 +112,16 @@ def holds_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
     values = 0
     while pending:
         value = pending.pop()
-        if isinstance(value, dict | list):
+        if isinstance(value, _HOLDING):
             values += len(value)
             if values > _MOST_VALUES:
                 return True
-            pending += value.values() if isinstance(value, dict) else value
+            inner = value.values() if isinstance(value, dict) else value
+            pending += [one for one in inner if isinstance(one, _HOLDING)]
     return False
+
+
+_HOLDING = (dict, list)
 
 
 def _fault(exc: ValidationError) -> str:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
+from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.tokens import DEFAULT_TOKENIZER, Count, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
-from cachetools import FIFOCache
 
 from ..plugins.loading import load, make
 
@@ -285,7 +285,7 @@ class Tokenizers:
         found = load_tokenizer(launched)
         self.launched: Tokenizer = found if found.name == launched else _Named(launched, found.count)
         self.names = tuple(dict.fromkeys((*VOCABULARIES, launched)))
-        self._on: FIFOCache[str, str] = FIFOCache(_BOARDS)
+        self._on: Newest[str, str] = Newest(_BOARDS)
 
     def find(self, name: str) -> Tokenizer | None:
         """Returns the tokenizer of that name, or `None` where this server was not launched with it."""

@@ -208,7 +208,7 @@ class CoreTools:
     ) -> Answer:
         """Posts one item from its fields, or several from `items`."""
         # The tool set checked every value before this call, so the model need not.
-        single = PostFields.model_construct(
+        single = requests.unchecked(
             text=text,
             type=type,
             importance=importance,

@@ -49,10 +49,11 @@ from blackboard_mcp.protocols.items import (
     parse_ref,
 )
 from blackboard_mcp.protocols.literals import OutcomeName
+from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import TopicKind, is_topic, parse_topic
-from cachetools import FIFOCache
+from blackboard_mcp.protocols.values import changed
 
 from ..access.judging import AccessJudge
 from ..access.registry import AccessPolicies
@@ -170,15 +171,15 @@ class Blackboard:
         self.protocols = Protocols() if protocols is None else protocols
         self.looks = Looks(activity)
         self.rules = ShownRules(store)
-        self._lettered: FIFOCache[tuple[str, str, int], None] = FIFOCache(_LETTERED)
+        self._lettered: Newest[tuple[str, str, int], None] = Newest(_LETTERED)
         self.unlooked: set[str] = set()
         """Boards whose files were not looked at after a change, since the store could not write then."""
         self._kept_views = KeptViews(store)
-        self._found: FIFOCache[str, int | None] = FIFOCache(_OWNERS)
+        self._found: Newest[str, int | None] = Newest(_OWNERS)
         """Boards that were there, and are for good, with the store's stamp as of the last look at their settings."""
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
-        self._owners: FIFOCache[str, tuple[str, Trust]] = FIFOCache(_OWNERS)
+        self._owners: Newest[str, tuple[str, Trust]] = Newest(_OWNERS)
         """The owner and the trust that the last credential of each agent named."""
         self._introduced = Recent(self._is_introduced)
         self.quotas = Quotas()
@@ -320,7 +321,7 @@ class Blackboard:
             self.activity.seen(name, agent)
         attention = self.looks.told(name, agent, posted.seq, posted.attention)
         if attention is not posted.attention:
-            posted = replace(posted, attention=attention)
+            posted = changed(posted, attention=attention)
         posted = readable(posted)
         for fields in posts:
             if fields.ttl_seconds is not None:
@@ -798,7 +799,7 @@ def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownRef
 
 def _may_be_found_again(fields: PostFields) -> bool:
     """Tells whether another agent may support this post by posting the same text."""
-    kind = ItemType(fields.type or ItemType.FACT)
+    kind = fields.type or ItemType.FACT
     return kind in FINDINGS and fields.key is None and 0 < len(fields.text or "") <= MAX_FINDING
 
 

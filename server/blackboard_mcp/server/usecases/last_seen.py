@@ -17,10 +17,10 @@ from blackboard_mcp.protocols.errors import BlackboardError, Refused
 from blackboard_mcp.protocols.events import BEGUN, LEFT, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
-from cachetools import FIFOCache
 
 from ..text.lines import flat
 from ..views import View
@@ -39,9 +39,9 @@ class Looks:
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
-        self._seen: FIFOCache[tuple[str, str], Look] = FIFOCache(_KEPT)
-        self._left: FIFOCache[tuple[str, str], Attention] = FIFOCache(_KEPT_WHOLE)
-        self._viewed: FIFOCache[tuple[str, str], int] = FIFOCache(_KEPT)
+        self._seen: Newest[tuple[str, str], Look] = Newest(_KEPT)
+        self._left: Newest[tuple[str, str], Attention] = Newest(_KEPT_WHOLE)
+        self._viewed: Newest[tuple[str, str], int] = Newest(_KEPT)
         """The places up to which views of this process told agents what left of their own."""
 
     def of(self, board: str, agent: str) -> Look:
@@ -169,7 +169,7 @@ class ShownRules:
 
     def __init__(self, store: BoardStore) -> None:
         self._store = store
-        self._seen: FIFOCache[tuple[str, str], int] = FIFOCache(_KEPT)
+        self._seen: Newest[tuple[str, str], int] = Newest(_KEPT)
 
     async def shown(self, board: str, agent: str) -> RuleBook:
         """Returns the rules, which the caller shows to the agent, and records that."""

@@ -21,10 +21,10 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Draft, Item, ItemType, Ref, Visibility
+from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.policy import Writing
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
-from cachetools import FIFOCache
 
 from ...plugins.bounded import Bounded, PolicyFailed
 from ...plugins.loading import NAMED, load_instance
@@ -109,7 +109,7 @@ class Validation:
         self._validators = validators
         self._config = config
         self._tokenizers = tokenizers
-        self._known: FIFOCache[str, str] = FIFOCache(_BOARDS)
+        self._known: Newest[str, str] = Newest(_BOARDS)
 
     async def write(
         self,
