@@ -189,6 +189,11 @@ class Session:
 
     async def fetch(self, statement: str, values: Sequence[Any] = ()) -> tuple[Rows, bool]:
         """Runs a statement of PostgreSQL's; returns its rows, and whether it changed any."""
+        rows, did = await self._fetch(statement, values)
+        return [_told(tuple(row)) for row in rows], did
+
+    async def _fetch(self, statement: str, values: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Does the same, but returns the rows as PostgreSQL's driver made them."""
         with self._telling():
             try:
                 prepared = await self._prepare(statement)
@@ -200,7 +205,7 @@ class Session:
             done = prepared.get_statusmsg()
         did = done[:6] in _CHANGING and not done.endswith(" 0")
         self.wrote |= did
-        return [_told(tuple(row)) for row in rows], did
+        return rows, did
 
     async def _prepare(self, statement: str) -> Any:
         """Returns the statement as the server prepared it."""
@@ -282,7 +287,7 @@ class Session:
         assert self.dialect is not None
         many = course.values
         statement, values = self.dialect.for_each(course.text, many)
-        rows, did = await self.fetch(statement, values)
+        rows, did = await self._fetch(statement, values)
         course.forget()
         if did and changed is not None:
             changed()
