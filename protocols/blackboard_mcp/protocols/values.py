@@ -1,4 +1,4 @@
-"""Frozen dataclasses whose methods are written at first use.
+"""Frozen dataclasses whose methods are written at first use, and a dict of bounded size.
 
 The standard library writes and compiles six methods for each class, which took a third of our part of a start,
 although most starts use few of the classes. Here a class gets its fields, its slots and its protection against
@@ -8,6 +8,7 @@ assignment at once, and each other method when it is first called.
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
@@ -33,6 +34,8 @@ else:
 
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 _VALUE: Final = {"frozen": True, "slots": True}
 _WRITTEN: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
@@ -173,3 +176,22 @@ def _state(self: Any) -> list[object]:
 def _restore(self: Any, state: Sequence[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, field.name, value)
+
+
+class Newest(OrderedDict[K, V]):
+    """A dict of the keys that were set last. Setting one more forgets the key that was set longest ago.
+
+    Lookups cost no more than those of a dict.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Creates an empty dict of at most `most` keys, at least 1."""
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key in self:
+            self.move_to_end(key)
+        elif len(self) >= self._most:
+            self.popitem(last=False)
+        super().__setitem__(key, value)

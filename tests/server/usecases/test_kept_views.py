@@ -25,8 +25,7 @@ from blackboard_mcp.server.limits.turns import EACH_SECONDS, Turns
 from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.server.usecases.blackboard import Blackboard
 from blackboard_mcp.server.usecases.following import NewsPage
-from blackboard_mcp.server.usecases.kept import KEPT_SECONDS, Kept
-from blackboard_mcp.server.usecases.kept_views import KeptViews
+from blackboard_mcp.server.usecases.kept import KEPT_SECONDS, Kept, KeptViews
 from blackboard_mcp.server.views import View, groups
 from blackboard_mcp.storage.operations.reading import item_states, kept_events
 from blackboard_mcp.storage.operations.reading.item_states import KeptRow

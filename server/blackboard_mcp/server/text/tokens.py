@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
-from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.tokens import DEFAULT_TOKENIZER, Count, Tokenizer
-from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.values import Newest, dataclass
 
 from ..plugins.loading import load, make
 

@@ -49,11 +49,10 @@ from blackboard_mcp.protocols.items import (
     parse_ref,
 )
 from blackboard_mcp.protocols.literals import OutcomeName
-from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import TopicKind, is_topic, parse_topic
-from blackboard_mcp.protocols.values import changed
+from blackboard_mcp.protocols.values import Newest, changed
 
 from ..access.judging import AccessJudge
 from ..access.registry import AccessPolicies
@@ -80,8 +79,7 @@ from ..views import View, render_view
 from .activity import Activity
 from .conflicts import with_texts
 from .following import Following
-from .kept import KEPT_SECONDS
-from .kept_views import KeptViews, asked_for
+from .kept import KEPT_SECONDS, KeptViews, asked_for
 from .last_seen import Looks, ShownRules
 from .reading import ItemReader, Reading, check_explained
 from .redaction import readable

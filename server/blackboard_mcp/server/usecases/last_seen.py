@@ -17,10 +17,10 @@ from blackboard_mcp.protocols.errors import BlackboardError, Refused
 from blackboard_mcp.protocols.events import BEGUN, LEFT, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.items import parse_ref
-from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.sightings import Way
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import Newest
 
 from ..text.lines import flat
 from ..views import View

@@ -21,10 +21,10 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Draft, Item, ItemType, Ref, Visibility
-from blackboard_mcp.protocols.newest import Newest
 from blackboard_mcp.protocols.policy import Writing
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.values import Newest
 
 from ...plugins.bounded import Bounded, PolicyFailed
 from ...plugins.loading import NAMED, load_instance

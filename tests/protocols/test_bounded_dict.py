@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blackboard_mcp.protocols.newest import Newest
+from blackboard_mcp.protocols.values import Newest
 from cachetools import FIFOCache
 from hypothesis import given
 from hypothesis import strategies as st
