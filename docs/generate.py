@@ -95,7 +95,8 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.CORE_CHANGED: ("Objective, constraints or flags changed.", "version, was, now"),
     EventType.ITEM_POSTED: (
         "An item was posted, or a summary written.",
-        "kinds of edges to ids; of a request or its answer: to; of a summary: summarises, writer, refused",
+        "kinds of edges to ids; of a critique: over (ids of what had fallen already); of a request or its answer: to; "
+        "of a summary: summarises, writer, refused",
     ),
     EventType.ITEM_VERSIONED: ("An entry, or an item by id, got a new version.", "was, now"),
     EventType.ITEM_CHANGED: (

@@ -107,7 +107,10 @@ async def test_only_the_author_of_a_text_is_told_what_takes_its_place(board: Any
     await alice.do("post", text="The pump leaks.")
     own = (await alice.fail("post", id="F-1", text="It drips."))["message"]
     assert own.endswith('a new item takes its place: post(edges={"supersedes": ["F-1"]}, text="…").')
-    others = (await bob.fail("post", id="F-1", text="It is dry."))["message"]
+    both = {"importance": 5, "edges": {"supports": ["F-1"]}}
+    more = (await alice.fail("post", id="F-1", text="It drips.", **both))["message"]
+    assert more == f"{own.removesuffix('.')}; the same call without text changes its edges, importance."
+    others = (await bob.fail("post", id="F-1", text="It is dry.", importance=5))["message"]
     assert others.endswith('answer it: post(type="REPLY", edges={"replies_to": ["F-1"]}, text="…").')
 
 

@@ -99,8 +99,10 @@ _FEW_TEXTS = 30
 """Most texts that share them; of more, each gets `_EVENT_TOKENS`."""
 _WHOLE_TOKENS = 400
 """Most tokens of one text in an event's line; shorter texts stand there whole."""
-_LISTED_APART = ("was", "now")
-"""Keys of an event's data that no line shows, because `read` with `id@*` lists former values."""
+_LISTED_APART = ("was", "now", "over")
+"""Keys of an event's data that no line shows by their names: `read` with `id@*` lists former values, and what is over
+stands with its ids.
+"""
 _OVER = "archived as over"
 _HOW_LEFT = {
     EventType.ITEM_ARCHIVED: "archived for room",
@@ -611,7 +613,8 @@ class Rendering:
         said = plainly(event)
         if said is None:
             facts = {k: v for k, v in event.data.items() if k not in _LISTED_APART and v != []}
-            words += [f"{one_line(str(k))} {one_line(_plain(k, v))}" for k, v in facts.items()]
+            over = event.data.get("over", ()) if event.event is EventType.ITEM_POSTED else ()
+            words += [f"{one_line(str(k))} {one_line(_plain(k, v, over))}" for k, v in facts.items()]
         line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
         if event.item is not None and event.event in BEGUN:
             text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
@@ -794,9 +797,10 @@ def _some(names: Sequence[str]) -> str:
     )
 
 
-def _plain(key: str, value: object) -> str:
+def _plain(key: str, value: object, over: Sequence[str] = ()) -> str:
     if isinstance(value, list):
-        return (" → " if key in ("status", "tokenizer") else ",").join(str(v) for v in value)
+        named = [f"{v} ({v} stands no more)" if key == "critiques" and v in over else str(v) for v in value]
+        return (" → " if key in ("status", "tokenizer") else ",").join(named)
     return str(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from blackboard_mcp.protocols.asking import KEYS
@@ -86,7 +86,7 @@ class Sections:
             Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
             Section("open debates:", shown, 0.20, 0.30, order, urgent=True),
             Section("watched:", watched, 0.05, 0.10),
-            Section("settled:", settled, 0.04, 0.08),
+            Section(_ended(standing.snapshot.debates), settled, 0.04, 0.08),
             self._section("decisions, answers, plans", work, 0.22, 0.36, work_gone),
             self._section("summaries", self._of(public, ItemType.SUMMARY), 0.05, 0.15),
             self._section("hypotheses", self._of(public, ItemType.HYPOTHESIS), 0.06, 0.20, guesses_gone),
@@ -225,6 +225,10 @@ class Sections:
             if item.number in standing.clauses and item.number not in self._told and item.zone is Zone.WORKING
         ]
         return [(item, f"{item.id} {clause}") for item, clause in sorted(rest, key=lambda pair: -pair[0].seq)]
+
+
+def _ended(debates: Sequence[Debate]) -> str:
+    return "settled:" if debates else "settled (no debate is open):"
 
 
 def _asking(lines: list[Line], reader: str) -> str:

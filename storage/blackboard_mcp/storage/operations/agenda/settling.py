@@ -41,9 +41,9 @@ from .taking import check_seconds
 _FORMER: Final = 100
 """Most ended attempts at a task that are searched for one of an agent."""
 _NOTE: Final = 300
+"""Characters of a note that an event repeats."""
 _REJECTED: Final = "rejected"
 """How a rejected attempt ended."""
-"""Characters of a note that an event repeats."""
 
 
 def _settled_again(kept: list[Any]) -> Steps[Settled]:

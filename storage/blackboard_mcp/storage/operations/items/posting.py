@@ -466,6 +466,9 @@ def _create(
     if ledger.watched:
         concerns += yield from watchers_of(ledger, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
+    fell = [targets[t].id for k, t in edges if k is EdgeKind.CRITIQUES and targets[t].status in FALLEN]
+    if fell:
+        data["over"] = fell
     if any(t not in known for _, t in edges):
         data = {}  # the event must not name items that some of its readers may not see
     asks = (yield from questions.whom(ledger, row, edges, targets)) if kind is ItemType.QUESTION else []
@@ -575,7 +578,7 @@ def _change(
     if draft.text is not None and row.key is None and not ledger.governs(row):
         raise InvalidInput(
             f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was changed"
-            f"{(yield from _instead(ledger, row))}."
+            f"{(yield from _instead(ledger, row))}{_without_text(draft) if row.author == ledger.agent else ''}."
         )
     if row.author != ledger.agent and row.key is None and not ledger.governs(row):
         mine = [
@@ -701,6 +704,13 @@ def _instead(ledger: Ledger, row: ItemRow) -> Steps[str]:
     if row.type == ItemType.CRITIQUE and not (yield from answers.may_answer(ledger, row)):
         return ""
     return f'; answer it: post(type="REPLY", edges={{"replies_to": ["{row.id}"]}}, text="…")'
+
+
+def _without_text(draft: Draft) -> str:
+    """Returns what the call would do without its text, with a leading semicolon; empty where that is nothing."""
+    names = ("importance", "tags", "metadata", "ttl_seconds", "status")
+    given = [*(["edges"] if draft.edges else []), *(n for n in names if getattr(draft, n) is not None)]
+    return f"; the same call without text changes its {', '.join(given)}" if given else ""
 
 
 def _check_summary(row: ItemRow, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> None:
