@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -18,6 +19,8 @@ import pytest
 from blackboard_mcp.server.cli import _COMMANDS
 from blackboard_mcp.server.demo.process import environment
 from blackboard_mcp.server.demo.session import examples, load_session
+from blackboard_mcp.storage.lance.indexer import LEASE
+from blackboard_mcp.storage.store import SqlBoardStore
 from patience import PATIENCE, RUN
 
 PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
@@ -239,6 +242,18 @@ def test_rebuild_index_counts_what_is_archived(data: Path) -> None:
     count = len(archived["items"])
     assert said("rebuild-index", "--data", data) == f"indexed {count} archived items\n"
     assert "H-3" in said("archive", "--data", data, *BOARD, "derivative")
+
+
+def test_rebuild_index_waits_for_whoever_indexes(data: Path) -> None:
+    async def hold() -> bool:
+        store = await SqlBoardStore.open(data / "board.sqlite3")
+        try:
+            return await store.lease(LEASE, "another", 4.0)
+        finally:
+            await store.close()
+
+    assert asyncio.run(hold())
+    assert said("rebuild-index", "--data", data).startswith("indexed ")
 
 
 def test_compact_says_what_the_file_took_and_takes_and_leaves_the_boards_alone(data: Path) -> None:

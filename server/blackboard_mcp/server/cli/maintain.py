@@ -15,6 +15,9 @@ from .progress import progress
 
 _LISTED = 100
 """The most items of a board that a dry run lists."""
+_ATTEMPTS = 120
+_PAUSE = 0.5
+"""Seconds between attempts while another process indexes."""
 
 
 @click.command()
@@ -134,7 +137,10 @@ async def _reclassify(settings: Settings, apply: bool, leave: bool) -> None:
 @click.command("rebuild-index")
 @data_options
 def rebuild_index(config: Path | None, data: Path | None, board: str | None) -> None:
-    """Drop the archive's search index and build it anew from the store. Nothing else is touched."""
+    """Drop the archive's search index and build it anew from the store. Nothing else is touched.
+
+    While a server indexes, the command waits for it, for up to a minute.
+    """
     asyncio.run(_rebuild(settings_of(config, data=data, board=board)))
 
 
@@ -142,7 +148,10 @@ async def _rebuild(settings: Settings) -> None:
     async with existing(settings, board=False) as opened:
         archived = sum(board.archived_items for board in await opened.store.boards())
         with progress("index", archived) as step:
-            count = await opened.archive.rebuild(step)
+            for _ in range(_ATTEMPTS):
+                if (count := await opened.archive.rebuild(step)) is not None:
+                    break
+                await asyncio.sleep(_PAUSE)
         if count is None:
             raise click.ClickException("another process is indexing; try again in a moment")
         click.echo(f"indexed {count} archived items")
