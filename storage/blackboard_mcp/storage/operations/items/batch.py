@@ -25,7 +25,7 @@ _NOTED: Final = ("item_add", "finding_add")
 """Those of them that change what others are answered."""
 _ASKED: Final = ("said_before", "same_findings", "idempotency_get", "watchers_of_topics", "viewers")
 """Statements that a post runs before it writes; a post of the batch may change what they answer."""
-_LAST: Final = ("findings_alike", "owing", "log_reach", "unseen")
+_LAST: Final = ("findings_alike", "owing", "log_reach", "unseen", "unseen_few")
 """Statements that posts run after they have written, for all of them at once."""
 _SHOWN, _SHORT = 6, 100
 """The place of what an agent was shown among the values of `unseen`, and the most characters of a short list of it."""

@@ -42,7 +42,7 @@ MAX_CONCERNS = 128
 """The most agents whom one event concerns; a debate cannot oblige as many at once."""
 _LOOKED_THROUGH = 2_000
 """The most events, after those that an agent was shown, that one answer examines."""
-FEW = 30
+FEW = 48
 """Most events that are looked through without lists of their types in the statement: SQLite reads those first."""
 _PRESSING = {Duty.RESPOND: 0, Duty.ANSWER: 0, Duty.ACKNOWLEDGE: 2}
 """The rank of duties, lowest first; others have 1. Answers come first, because somebody waits for them."""
@@ -635,7 +635,11 @@ def attention_to(
     found: Rows
     if reach - first <= FEW:
         others = yield sql("unseen_few"), (no, first, reach, agent)
-        found = [row[:2] for row in others if row[0] not in known.above and _is_news(agent, *row[2:])]
+        found = [
+            (seq, item)
+            for seq, item, event, directed, concerns in others
+            if seq not in known.above and _is_news(agent, event, directed, concerns)
+        ]
         del found[most:]
     else:
         above = numbers([seq for seq in known.above if seq > first])
