@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,7 @@ from typing import Any, cast
 import pytest
 from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.protocols.agenda import NewTask
-from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.answers import MOST_UNSEEN, Snapshot
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import BlackboardError, CursorExpired, UnknownReference
 from blackboard_mcp.protocols.events import Event, EventType
@@ -239,6 +240,31 @@ async def test_kept_views_take_bounded_room(compared: Compared) -> None:
     board._kept_views = huge
     await board.view("alice", None, 6_000)
     assert not huge._answers
+
+
+async def test_what_is_kept_for_readers_who_were_shown_nothing_takes_the_memory_that_it_counts(
+    compared: Compared,
+) -> None:
+    board, at = compared.blackboard, Table(cast(BoardStore, compared.handles[0]))
+    for number in range(MOST_UNSEEN):
+        await at.post("alice", f"{number} words for all to read", "FACT")
+    end = await at.seq()
+    reads: dict[Kept[Any], Callable[[str], Awaitable[Any]]] = {
+        board.following.kept: lambda agent: board.following.changes_since(agent, None, end, 200),
+        board._kept_views: lambda agent: board.view(agent, None),
+    }
+    for kept, read in reads.items():
+        await read("first")
+        counted, read_by = kept._answers.currsize, 100
+        tracemalloc.start()
+        try:
+            for number in range(read_by):
+                await read(f"reader{number}")
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(kept._answers) == read_by + 1
+        assert taken < 2 * (kept._answers.currsize - counted)
 
 
 async def test_kept_changes_take_bounded_room(compared: Compared) -> None:

@@ -27,7 +27,7 @@ from ..input.idempotency import once_of
 from ..limits.rates import Quotas
 from ..limits.turns import one_more_turn
 from .activity import Activity
-from .kept import KEPT_SECONDS, OF_EVENT, Kept, shown
+from .kept import KEPT_SECONDS, OF_EVENT, OF_UNSEEN, Kept, shown
 from .last_seen import Looks
 from .lull import Listening, Lull, passes, resting
 from .page_size import fitting_events
@@ -458,7 +458,8 @@ def _fitting(heard: Heard) -> tuple[tuple[Event, ...], int]:
 
 
 def _size(page: NewsPage) -> int:
-    return _OF_PAGE + OF_EVENT * len(page.events) + sum(map(len, page.texts.values()))
+    listed = OF_EVENT * len(page.events) + OF_UNSEEN * len(page.attention.fresh)
+    return _OF_PAGE + listed + sum(map(len, page.texts.values()))
 
 
 async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:

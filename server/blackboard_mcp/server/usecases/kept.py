@@ -27,6 +27,8 @@ outside of its turn, by the wire.
 """
 OF_EVENT: Final = 500
 """The characters that an event takes the room of, about."""
+OF_UNSEEN: Final = 64
+"""The same of the place of an event that the reader was not shown."""
 _ROOM: Final = 16_000_000
 _OF_VIEW: Final = 4_000
 
@@ -120,4 +122,5 @@ def _slim(snapshot: Snapshot) -> Snapshot:
 
 def _size(kept: tuple[View, Snapshot]) -> int:
     view, snapshot = kept
-    return _OF_VIEW + len(view.text) + OF_EVENT * len(snapshot.news.events)
+    unseen = OF_UNSEEN * len(snapshot.attention.fresh)
+    return _OF_VIEW + len(view.text) + OF_EVENT * len(snapshot.news.events) + unseen
