@@ -282,6 +282,36 @@ async def test_kept_changes_take_bounded_room(compared: Compared) -> None:
     assert not following.kept._answers
 
 
+async def test_kept_changes_tell_what_their_reader_was_not_shown_since(compared: Compared) -> None:
+    board, following = compared.blackboard, compared.blackboard.following
+    await board.post("alice", None, [PostFields(text="all clear"), PostFields(text="and all quiet")])
+    page = await following.changes_since("bob", None, 0, 200)
+    shown = [event.seq for event in page.events if event.number == 1]
+    board.looks.delivered("main", "bob", page.seq, page.attention, shown)
+    for reader, unseen in (("bob", [2]), ("carol", [1, 2])):
+        later = await following.changes_since(reader, None, 0, 200)
+        assert [number for _, number in later.attention.fresh] == unseen
+        assert await following.changes_since(reader, None, 0, 200) is later
+
+
+async def test_changes_that_were_read_before_a_commit_are_not_kept_as_those_after_it(
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, store = compared.blackboard, compared.handles[0]
+    await board.post("alice", None, [PostFields(text="before")])
+    log = store.log
+
+    async def meanwhile(*given: Any, **more: Any) -> Any:
+        read = await log(*given, **more)
+        await board.post("alice", None, [PostFields(text="meanwhile")])
+        return read
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlBoardStore, "log", lambda self, *given, **more: meanwhile(*given, **more))
+        assert len((await board.following.changes_since("bob", None, 0, 200)).texts) == 1
+    assert len((await board.following.changes_since("bob", None, 0, 200)).texts) == 2
+
+
 @pytest.mark.parametrize("changes", [False, True], ids=["view", "changes"])
 async def test_few_kept_answers_of_one_caller_run_between_two_steps_of_another(
     compared: Compared, changes: bool
