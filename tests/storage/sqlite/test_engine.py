@@ -155,6 +155,33 @@ async def test_callers_that_come_back_together_share_the_next_commit(
     assert engine.changes() - before == 2
 
 
+async def test_a_writer_that_ends_after_a_commit_writes_nothing_that_came_meanwhile(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+
+    def fails(self: GroupWriter, raw: Any) -> bool:
+        gate()
+        raise RuntimeError("nobody foresaw this")
+
+    def until_ended() -> None:
+        until = time.monotonic() + PATIENCE
+        while engine._writes and time.monotonic() < until:
+            time.sleep(0.001)
+
+    monkeypatch.setattr(GroupWriter, "tidying_is_due", fails)
+    assert await engine.write(post(1)) == 1
+    await gate.until_entered()
+    second = asyncio.create_task(engine.write(post(2, then=until_ended)))
+    await asyncio.sleep(0)
+    gate.open()
+    with pytest.raises(StoreClosed, match="writer ended"):
+        await second
+    assert engine._writer is not None
+    await engine._writer.run(lambda raw: None)
+    assert await engine.read(ENTRIES) == [(1,)]
+
+
 async def test_a_call_comes_back_from_its_thread_once_and_makes_no_task(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ A server that nobody uses makes some calls itself.
 
 _STUCK = 0.002
 """The seconds without a result after which a reader counts as busy with a long query."""
+_ENDED = "The store's writer ended; open the store again."
 
 
 class SqliteEngine:
@@ -494,6 +495,7 @@ class SqliteEngine:
             if not rests:
                 self._writer.do(self._write)
         except BaseException as error:
+            self._group.stopped = _ENDED  # another group may have been asked for already
             self._tell(self._abandon, error)
 
     def _checkpoint(self, raw: driver.Raw) -> None:
@@ -519,9 +521,8 @@ class SqliteEngine:
     def _abandon(self, error: BaseException) -> None:
         """Fails all waiting operations, because the writer ended."""
         self._writes = False
-        closed = StoreClosed("The store's writer ended; open the store again.")
+        closed = StoreClosed(_ENDED)
         closed.__cause__ = error
-        self._group.stopped = closed.message
         jobs = [*self._group.taken, *self._jobs.take_all()]
         for job in jobs:
             job.error = closed
