@@ -497,6 +497,7 @@ class AgendaStore(Protocol):
         """Ends leases that have run out on all boards, `MAX_SWEPT` at most; returns the boards that changed.
 
         No lease ends for the time in which the store was closed: its holder counts as there when the store was opened.
+        Time in which one process soon follows another, or runs beside it, is no such time.
         """
         ...
 

@@ -187,7 +187,8 @@ class DebateStore(Protocol):
         `debate_expiry_seconds`. One call does a bounded part; further calls do the rest.
 
         Nobody is let go for the time in which the store was closed: not before it has been open for `presence_seconds`,
-        or for `watch_lease_seconds` if that is shorter and what ends.
+        or for `watch_lease_seconds` if that is shorter and what ends. Time in which one process soon follows another,
+        or runs beside it, counts as open; `sweep_tasks` leaves word of it.
         """
         ...
 

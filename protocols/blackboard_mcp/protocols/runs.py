@@ -393,6 +393,7 @@ class RunStore(Protocol):
         changed.
 
         No turn lapses for the time in which the store was closed: its agent counts as there when the store was opened.
+        Time in which one process soon follows another, or runs beside it, is no such time.
         """
         ...
 

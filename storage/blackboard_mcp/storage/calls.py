@@ -61,7 +61,9 @@ class StoreCalls:
             Exception: whatever the engine, the operation or the judge raised.
         """
         permit = Permit(self._judged_boards) if self._judged_boards else None
-        write = Write(self._now(), None if always else GRANTED.get(), permit, self._opened)
+        now = self._now()
+        self._opened = min(self._opened, now)  # the clock may have gone back
+        write = Write(now, None if always else GRANTED.get(), permit, self._opened)
         operation = partial(members.under, write, work)
         if batch is not None and permit is None:
             operation = Batched(batch, members.under, write, work)

@@ -124,7 +124,7 @@ class Write:
         now: the time of the change, in microseconds since 1970.
         grant: what the caller was authorised to do; `None` for the server itself and programs in its process.
         permit: the changes that access policies allowed; `None` if no policies judge.
-        opened: when the store was opened, in microseconds since 1970: before, nobody could make a call.
+        opened: when this process opened the store, in microseconds since 1970.
     """
 
     now: int

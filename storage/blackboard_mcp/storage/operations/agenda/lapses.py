@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.runs import Usage
 from blackboard_mcp.protocols.sub_boards import BOUND
 
 from ...operation import Write
+from ..ledger import serving
 from ..ledger.ledger import Ledger, find_board, open_ledger
 from ..ledger.rows import Steps, instant, sql
 from . import rows
@@ -34,20 +35,22 @@ def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
     ledger = yield from open_ledger(write, board, agent)
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
-    yield from end_on(ledger, write.opened)
+    yield from end_on(ledger)
     yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     return ledger
 
 
-def end_on(ledger: Ledger, opened: int) -> Steps[int]:
+def end_on(ledger: Ledger) -> Steps[int]:
     """Ends leases of the board that have run out, at most `MAX_SWEPT`; returns how many ended or went on.
 
-    A lease lasts as if its holder had been there when the store was opened, at `opened`: before, it could make no call.
+    A lease lasts as if its holder had been there when the store was started: before, it could make no call.
     """
     due = [n for (n,) in (yield sql("tasks_lapsing"), (ledger.no, ledger.now, MAX_SWEPT))]
     waiting = [n for (n,) in (yield sql("tasks_waiting_over"), (ledger.no, MAX_SWEPT))]
     found = yield from rows.find_tasks(ledger.no, [*due, *waiting]) if due or waiting else _none()
     until = yield from rows.ends(ledger.no, found.values())
+    lapsing = yield sql("reservations_lapsing"), (ledger.no, ledger.now, MAX_SWEPT)
+    began = (yield from serving.since(ledger.opened, ledger.now)) if found or lapsing else 0
     moved = 0
     for row in found.values():
         if row.state == TaskState.WAITING and row.worker.startswith(BOUND):
@@ -57,17 +60,15 @@ def end_on(ledger: Ledger, opened: int) -> Steps[int]:
         if row.state == TaskState.WAITING:
             why = "it is over" if row.number in waiting else "it waited for the longest time there is"
             yield from resume(ledger, row, why)
-        elif (end := max(until[row.number], opened + row.length)) > ledger.now:
+        elif (end := max(until[row.number], began + row.length)) > ledger.now:
             yield sql("task_renew"), (ledger.no, row.number, end)
             yield sql("reservations_renew"), (ledger.no, row.lease, end, row.length)
             continue
         else:
             yield from lapse(ledger, row)
         moved += 1
-    for lease, agent, until_then, length, seen in (
-        yield sql("reservations_lapsing"), (ledger.no, ledger.now, MAX_SWEPT)
-    ):
-        end = max(until_then, max(seen or 0, opened) + length)
+    for lease, agent, until_then, length, seen in lapsing:
+        end = max(until_then, max(seen or 0, began) + length)
         if end > ledger.now:
             yield sql("reservations_renew"), (ledger.no, lease, end, length)
             continue
@@ -167,6 +168,7 @@ def sweep(write: Write) -> Steps[list[str]]:
     """Ends leases that have run out on all boards, `MAX_SWEPT` on each, and takes up conditions that were left to look
     at; returns the boards that changed.
     """
+    yield from serving.mark(write)
     due = [row[0] for row in (yield sql("boards_lapsing"), (write.now, _BOARDS))]
     due += [row[0] for row in (yield sql("boards_waiting_over"), (_BOARDS,))]
     due += [row[0] for row in (yield sql("boards_reserving_over"), (write.now, _BOARDS))]
@@ -176,7 +178,7 @@ def sweep(write: Write) -> Steps[list[str]]:
         if (yield from find_board(board)) is None:
             continue
         ledger = yield from open_ledger(write, board, SYSTEM)
-        if (yield from end_on(ledger, write.opened)) or board in left:
+        if (yield from end_on(ledger)) or board in left:
             yield from ledger.close()
             changed.append(board)
     return changed

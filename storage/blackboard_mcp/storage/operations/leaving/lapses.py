@@ -3,7 +3,7 @@
 An agent that owes something in a debate counts as gone if it made no call for `presence_seconds` while another
 participant did. Its duties are waived, even that of an answer; the critique then stays unanswered. A watcher of an
 item counts as gone after the board's lease. Both times count from its last call, or from when it was asked. Nobody
-counts as gone soon after the store was opened: before, nobody could call.
+counts as gone soon after the store was started: before, nobody could call.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..debates import answers as answering
 from ..debates import debates as debating
 from ..debates.standing_watches import end_watch
 from ..items import questions
+from ..ledger import serving
 from ..ledger.ledger import Ledger, open_ledger
 from ..ledger.rows import Steps, sql
 
@@ -26,16 +27,17 @@ _BATCH = 200
 
 
 def due(now: int, opened: int) -> Steps[list[str]]:
-    """Returns the boards on which something has lapsed; `opened` is when the store was."""
+    """Returns the boards on which something has lapsed; `opened` is when this process opened the store."""
     usual = BoardConfig()
+    began = yield from serving.since(opened, now)
     rows = yield (
         sql("lapsing_boards"),
         (
             *(now, usual.watch_lease_seconds, usual.debate_expiry_seconds, str(Lifecycle.CLOSED)),
-            *(usual.question_expiry_seconds, usual.presence_seconds, opened),
+            *(usual.question_expiry_seconds, usual.presence_seconds, began),
         ),
     )
-    asked = yield from agreements.boards_due(now, str(Lifecycle.CLOSED), opened)
+    asked = yield from agreements.boards_due(now, str(Lifecycle.CLOSED), began)
     return sorted({row[0] for row in rows}.union(asked))
 
 
@@ -43,12 +45,12 @@ def lapse(write: Write, board: str) -> Steps[bool]:
     """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     presence, lease = ledger.board.config.presence_seconds, ledger.board.config.watch_lease_seconds
-    open_for = write.now - write.opened
-    if presence and open_for >= presence * 1_000_000:
+    served_for = write.now - (yield from serving.since(write.opened, write.now))
+    if presence and served_for >= presence * 1_000_000:
         since = ledger.now - presence * 1_000_000
         yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)))
         yield from agreements.let_go(ledger, since, _BATCH)
-    if lease and open_for >= min(presence, lease) * 1_000_000:
+    if lease and served_for >= min(presence, lease) * 1_000_000:
         yield from _end_leases(ledger, write.now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:
         yield from _expire(ledger, expiry)

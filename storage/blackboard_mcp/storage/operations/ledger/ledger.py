@@ -71,6 +71,8 @@ class Ledger:
     write: InitVar[Write]
     now: int = field(init=False)
     """The time of the change, in microseconds since 1970."""
+    opened: int = field(init=False)
+    """When this process opened the store, in microseconds since 1970."""
     items: int = 0
     tokens: int = 0
     archived: int = 0
@@ -127,7 +129,7 @@ class Ledger:
     """Tells whether an event was caused by another than the agent."""
 
     def __post_init__(self, write: Write) -> None:
-        self.now = write.now
+        self.now, self.opened = write.now, write.opened
         self.before = self.board.seq
         self.first_seq = self.before + 1
         if self.board.copied:

@@ -35,6 +35,7 @@ from ...operation import Write
 from ..access import read_rules
 from ..agenda.rows import MICROS
 from ..leaving import pressure
+from ..ledger import serving
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any
 from ..ledger.principals import owner_of
@@ -459,15 +460,16 @@ def _is_gone(ledger: Ledger, agent: str, leaving: str) -> Steps[bool]:
 def sweep(write: Write) -> Steps[list[str]]:
     """Ends turns that have lapsed and settles runs that are idle, on open boards; returns the boards that changed.
 
-    A turn lasts as if its agent had been there when the store was opened: before, it could make no call.
+    A turn lasts as if its agent had been there when the store was started: before, it could make no call.
     """
     changed = []
     lapsing = yield sql("turns_lapsing"), (write.now, _BATCH, str(Lifecycle.OPEN))
+    began = (yield from serving.since(write.opened, write.now)) if lapsing else 0
     for no, number, lease, board, _agent, until, seen in lapsing:
         row = yield from rows.find(no, number)
         if row is None:
             continue
-        ends = max(until, max(seen, write.opened) + round(300 * MICROS))
+        ends = max(until, max(seen, began) + round(300 * MICROS))
         turns = {turn.lease: turn for turn in (yield from rows.turns(row))}
         turn = turns.get(lease)
         if turn is None:

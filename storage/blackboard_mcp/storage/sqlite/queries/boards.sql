@@ -73,6 +73,15 @@ ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE lease.holder = excluded.holder OR lease.until <= ?4
 RETURNING holder;
 
+-- name: lease_of
+-- Who has or had a lease, and until when.
+SELECT holder, until FROM lease WHERE name = ?1;
+
+-- name: lease_put
+-- A lease, whoever had it before.
+INSERT INTO lease(name, holder, until) VALUES (?1, ?2, ?3)
+ON CONFLICT(name) DO UPDATE SET holder = excluded.holder, until = excluded.until;
+
 -- name: lease_elsewhere
 -- Whether another holder than ?2 has a lease.
 SELECT 1 FROM lease WHERE name = ?1 AND holder <> ?2 AND until > ?3;

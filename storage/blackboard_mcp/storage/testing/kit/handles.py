@@ -133,6 +133,39 @@ class DurabilityTests(StoreFixtures):
         finally:
             await again.store.close()
 
+    async def test_restarts_in_short_order_keep_nobody_from_counting_as_away(
+        self, tmp_path: Path, clock: HandClock
+    ) -> None:
+        at = Table(await self.open_store(tmp_path, clock))
+        root, _ = await answered(at)
+        await at.watch("carol", root)
+        await at.acknowledge("bob", root)
+        (number,) = await plan(at, "saw")
+        await take(at, "bob", number)
+        await start(at)
+        await choose(at, "bob")
+        try:
+            for _ in range(6):
+                await at.store.sweep_tasks()
+                clock.advance(235)
+                await at.here("alice", clock.now())
+                await at.store.sweep_tasks()
+                await at.store.sweep_runs()
+                await at.store.close()
+                clock.advance(5)
+                at = Table(await self.open_store(tmp_path, clock))
+                if not await at.store.boards():
+                    pytest.skip(
+                        f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
+                    )
+                await at.here("alice", clock.now())
+                await at.store.sweep_debates()
+            assert await at.state(root) == "CONSENSUS", "carol made no call for twenty minutes"
+            assert (await look(at)).turns[0].state == "lapsed"
+            assert await at.store.take_task(at.board, "dan") is not None
+        finally:
+            await at.store.close()
+
 
 class HandleTests:
     async def test_what_one_handle_wrote_the_other_reads_at_once(self, handles: Handles) -> None:
