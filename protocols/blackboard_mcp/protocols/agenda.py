@@ -37,8 +37,9 @@ MAX_PATTERN = 200
 MAX_RESERVATIONS = 1_000
 """Most reservations of one board at a time."""
 MAX_LISTED = 100
-MAX_ENDED = 10
 """Most tasks that one look at the agenda lists."""
+MAX_ENDED = 10
+"""Most tasks that one look at the agenda lists if all are over."""
 MAX_WORK = 6
 """Most tasks of each kind that a view is told of."""
 PRIORITIES = (1, 5)
