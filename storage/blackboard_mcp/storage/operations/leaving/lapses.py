@@ -50,7 +50,7 @@ def lapse(write: Write, board: str) -> Steps[bool]:
         since = ledger.now - presence * 1_000_000
         yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)))
         yield from agreements.let_go(ledger, since, _BATCH)
-    if lease and served_for >= min(presence, lease) * 1_000_000:
+    if lease and served_for >= min(presence or lease, lease) * 1_000_000:
         yield from _end_leases(ledger, write.now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:
         yield from _expire(ledger, expiry)

@@ -258,12 +258,12 @@ WITH rule(no, id, lease, expiry, patience, presence) AS NOT MATERIALIZED (
 SELECT r.id FROM obligation o INDEXED BY obligation_waiting CROSS JOIN rule r ON r.no = o.board
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.since < ?1 AND r.lease > 0
-  AND (r.lease + ?7 <= ?1 OR r.presence + ?7 <= ?1)
+  AND (r.lease + ?7 <= ?1 OR r.presence > 0 AND r.presence + ?7 <= ?1)
   AND max(o.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
 SELECT r.id FROM watch w INDEXED BY watch_since CROSS JOIN rule r ON r.no = w.board
 LEFT JOIN agent a ON a.board = w.board AND a.name = w.agent
-WHERE w.since < ?1 AND r.lease > 0 AND (r.lease + ?7 <= ?1 OR r.presence + ?7 <= ?1)
+WHERE w.since < ?1 AND r.lease > 0 AND (r.lease + ?7 <= ?1 OR r.presence > 0 AND r.presence + ?7 <= ?1)
   AND max(w.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
 SELECT r.id FROM debate d INDEXED BY debate_moved CROSS JOIN rule r ON r.no = d.board

@@ -83,6 +83,28 @@ class DurabilityTests(StoreFixtures):
         finally:
             await again.store.close()
 
+    async def test_watches_last_beyond_a_stop_where_absence_is_not_counted(
+        self, tmp_path: Path, clock: HandClock
+    ) -> None:
+        first = Table(await self.open_store(tmp_path, clock))
+        await first.configure(presence_seconds=0)
+        await first.follow("dan", "tag:pump")
+        await first.store.close()
+        clock.advance(100_000)  # longer than the lease of watches
+        again = Table(await self.open_store(tmp_path, clock))
+        try:
+            if not await again.store.boards():
+                pytest.skip(
+                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
+                )
+            assert await again.store.sweep_debates() == []
+            assert await standing(again, "dan") == ["tag:pump"]
+            clock.advance(100_000)
+            assert await again.store.sweep_debates() == [again.board]
+            assert await standing(again, "dan") == []
+        finally:
+            await again.store.close()
+
     async def test_no_turn_lapses_for_the_time_in_which_the_store_was_closed(
         self, tmp_path: Path, clock: HandClock
     ) -> None:
