@@ -109,7 +109,7 @@ SELECT first, count(*) - 1 FROM (SELECT first FROM chain LIMIT 5000) walked GROU
 -- name: reservations_of_others
 SELECT * FROM (
     SELECT r.pattern, r.shared, r.agent, r.lease, r.task,
-           max(r.until, coalesce(CASE WHEN t.state = 'WAITING' THEN t.until ELSE a.last_seen + r.length END, 0)) AS ends
+           max(max(r.until, ?4 + r.length), coalesce(CASE WHEN t.state = 'WAITING' THEN t.until ELSE a.last_seen + r.length END, 0)) AS ends
     FROM reservation r LEFT JOIN agent a ON a.board = r.board AND a.name = r.agent
     LEFT JOIN task t ON t.board = r.board AND t.number = r.task AND t.lease = r.lease
     WHERE r.board = ?1 AND r.agent <> ?2) lasting

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.agenda import (
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded
 from blackboard_mcp.protocols.workspace import fold
 
+from ..ledger import serving
 from ..ledger.ledger import Ledger
 from ..ledger.rows import Steps, instant, sql
 from .rows import MICROS
@@ -180,7 +181,8 @@ def _check_literal(ledger: Ledger, scheme: str, name: str) -> Steps[None]:
 
 def _of_others(ledger: Ledger) -> Steps[list[Reservation]]:
     """Returns reservations of other agents that have not ended."""
-    rows: list[Any] = yield sql("reservations_of_others"), (ledger.no, ledger.agent, ledger.now)
+    began = yield from serving.since(ledger.opened, ledger.now)
+    rows: list[Any] = yield sql("reservations_of_others"), (ledger.no, ledger.agent, ledger.now, began)
     return [
         Reservation(pattern, bool(shared), agent, lease, task, instant(until))
         for pattern, shared, agent, lease, task, until in rows
@@ -189,7 +191,7 @@ def _of_others(ledger: Ledger) -> Steps[list[Reservation]]:
 
 def listed(no: int, now: int) -> Steps[tuple[Reservation, ...]]:
     """Returns the reservations of a board that have not ended, in the order of their leases."""
-    rows: list[Any] = yield sql("reservations_of_others"), (no, "", now)
+    rows: list[Any] = yield sql("reservations_of_others"), (no, "", now, 0)
     return tuple(
         Reservation(pattern, bool(shared), agent, lease, task, instant(until))
         for pattern, shared, agent, lease, task, until in rows

@@ -343,9 +343,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET shared = exclu
 SELECT count(*) FROM reservation WHERE board = ?1;
 
 -- name: reservations_of_others
--- Reservations of other agents than ?2 that last beyond ?3, or whose holder made a call so lately that they do.
+-- Reservations of other agents than ?2 that last beyond ?3, or whose holder made a call so lately that they do; since
+-- ?4 calls are taken, and holders count as there then.
 SELECT r.pattern, r.shared, r.agent, r.lease, r.task,
-       max(r.until, coalesce(CASE WHEN t.state = 'WAITING' THEN t.until ELSE a.last_seen + r.length END, 0)) AS ends
+       max(max(r.until, ?4 + r.length), coalesce(CASE WHEN t.state = 'WAITING' THEN t.until ELSE a.last_seen + r.length END, 0)) AS ends
 FROM reservation r LEFT JOIN agent a ON a.board = r.board AND a.name = r.agent
 LEFT JOIN task t ON t.board = r.board AND t.number = r.task AND t.lease = r.lease
 WHERE r.board = ?1 AND r.agent <> ?2 AND ends > ?3 ORDER BY r.lease, r.pattern;

@@ -143,9 +143,9 @@ class DurabilityTests(StoreFixtures):
                 pytest.skip(
                     f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
                 )
-            assert await again.store.take_task(again.board, "carol") is None
             with pytest.raises(Conflict):
                 await again.post("carol", "mine", key="plan:a")
+            assert await again.store.take_task(again.board, "carol") is None
             assert await again.store.sweep_tasks() == []
             assert await again.store.next_lapse() == 300
             clock.advance(301)
