@@ -168,6 +168,16 @@ async def test_a_decision_says_which_entry_was_written_after_it_and_which_its_au
     assert "newer" not in await ada.say("read", ids=["D-3"])
 
 
+async def test_a_version_that_was_not_shown_stands_under_its_writer(board: Any) -> None:
+    ada, ben, carl = await board.join("ada", "ben", "carl")
+    await ada.post("ada 3", key="costs")
+    await ada.say("read")
+    await ben.post("ada 3, ben 4", key="costs", expected_version=1)
+    await carl.post("But why?", type="CRITIQUE", edges={"critiques": ["F-1"]})
+    said = await ada.say("post", type="DECISION", text="We pay 3", edges={"depends_on": ["F-1"]})
+    assert "not shown to you yet: F-1@2 by ben: ada 3, ben 4" in said
+
+
 async def test_newer_measurements_of_one_author_say_how_many_they_follow(board: Any) -> None:
     ada = await board.join("ada")
     await ada.post("queue 10")

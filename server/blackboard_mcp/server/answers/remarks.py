@@ -294,7 +294,7 @@ def _claim(remark: Remark, item: Item) -> str:
 def _named(item: Item, agent: str) -> str:
     if item.key is not None:
         return (
-            f"{item.id}@{item.version} by {word(item.updated_by or item.author)}: {clip(item.text, _WIDTH)}"
+            f"{item.id}@{item.version} by {word(item.written_by or item.author)}: {clip(item.text, _WIDTH)}"
         )
     return f"{item.id} by {_who(item, agent)}: {clip(item.text, _WIDTH)}"
 

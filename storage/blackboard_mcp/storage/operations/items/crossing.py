@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.items import TALKING, TRANSITIONS, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..ledger.ledger import Ledger, load_any
-from ..ledger.rows import ItemRow, Steps, dumps, sql
+from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
 from ..reading.item_states import values
 
 _MATTERS: Final = frozenset(
@@ -45,17 +45,21 @@ def remarks(
     if not fresh:
         return ()
     named = {one.number for remark in known for one in remark.about}
-    newer = {
+    moved = {*fresh.values()} - named
+    entries = {
         number: row
         for targets in cited.values()
         for number, row in targets.items()
-        if row.key is not None and row.seq in fresh and number not in named
+        if row.key is not None and number in moved
     }
+    if entries:
+        asked = ledger.no, numbers(entries), dumps([*fresh])
+        entries = {number: entries[number] for (number,) in (yield sql("crossing_entries"), asked)}
     found = (yield from _same_subject(ledger, asks, fresh)) if asks else []
     same = yield from load_any(ledger.no, [number for number in found if number not in named])
     others = yield from values(ledger.board, [same[number] for number in sorted(same)], ledger.agent)
-    entries = yield from values(ledger.board, list(newer.values()), ledger.agent)
-    return (*_moved(new, {entry.number: entry for entry in entries}), *_crossing(asks, others))
+    written = yield from values(ledger.board, list(entries.values()), ledger.agent)
+    return (*_moved(new, {entry.number: entry for entry in written}), *_crossing(asks, others))
 
 
 def _same_subject(

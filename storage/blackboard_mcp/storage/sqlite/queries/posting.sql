@@ -113,6 +113,14 @@ WHERE e.event = 'item.posted' AND e.key IS NULL AND i.key IS NULL AND VISIBLE(i.
                   AND x.kind IN ('replies_to', 'critiques') AND x.target IN (SELECT value FROM json_each(?6))))
 ORDER BY i.number DESC LIMIT ?7;
 
+-- name: crossing_entries
+-- Those of the entries ?2 whose present version was written by one of some events (sequences, ?3). Both are JSON lists.
+SELECT DISTINCT i.number FROM json_each(?3) w
+CROSS JOIN event e ON e.board = ?1 AND e.seq = w.value
+CROSS JOIN item i ON i.board = ?1 AND i.number = e.item
+WHERE e.event IN ('item.posted', 'item.versioned') AND e.version = i.version
+  AND e.item IN (SELECT value FROM json_each(?2));
+
 -- name: crossing_talk
 -- The same for no types; ?5 are the numbers of what the events ?3 are about, each between two commas: of the few items
 -- that talk to ?6 each is sooner looked for there than a list of a hundred is read.

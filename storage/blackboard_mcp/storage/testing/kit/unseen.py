@@ -290,6 +290,24 @@ class UnseenTests:
         ]
         assert await crossed(at, draft("we pay 7", depends_on=costs), look=await at.seq()) == []
 
+    async def test_only_a_version_counts_as_not_shown_and_not_what_else_became_of_an_entry(
+        self, at: Table
+    ) -> None:
+        costs = await at.post("bob", "bob 3", key="costs")
+        look = await at.seq()
+        await at.change("carol", costs, importance=5)
+        await at.post("carol", "why 3?", "CRITIQUE", critiques=costs)
+        assert await crossed(at, draft("we pay 3", "DECISION", depends_on=costs), look=look) == []
+        look = await at.seq()
+        await at.post("bob", "bob 3, alice 4", key="costs")
+        await at.change("alice", costs, importance=4)
+        posted = await at.batch("alice", draft("we pay 7", "DECISION", depends_on=costs), look=look)
+        assert [(one.version, one.written_by) for r in posted.remarks for one in r.about] == [(2, "bob")]
+        look = await at.seq()
+        await at.post("alice", "bob 3, alice 5", key="costs")
+        await at.post("bob", "bob 3, alice 6", key="costs")
+        assert await crossed(at, draft("we pay 9", "FACT", derived_from=costs), look=look) == []
+
     async def test_what_rests_on_an_entry_names_the_version_that_was_written_after_it(
         self, at: Table, clock: HandClock
     ) -> None:
