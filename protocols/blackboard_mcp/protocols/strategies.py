@@ -15,8 +15,9 @@ from .runs import Chosen, Run
 from .values import dataclass
 
 COORDINATOR: Final = "coordinator"
-ROUND_ROBIN: Final = "round-robin"
 """The strategy of which an agent, the run's coordinator, decides."""
+ROUND_ROBIN: Final = "round-robin"
+"""The strategy that goes on in place of a coordinator that failed or has left."""
 MODEL: Final = "llm"
 """The strategy of which a language model behind the server's endpoint decides."""
 MAX_SWITCHES: Final = 10
