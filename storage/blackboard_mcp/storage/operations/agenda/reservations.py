@@ -181,8 +181,12 @@ def _check_literal(ledger: Ledger, scheme: str, name: str) -> Steps[None]:
 
 def _of_others(ledger: Ledger) -> Steps[list[Reservation]]:
     """Returns reservations of other agents that have not ended."""
-    began = yield from serving.since(ledger.opened, ledger.now)
-    rows: list[Any] = yield sql("reservations_of_others"), (ledger.no, ledger.agent, ledger.now, began)
+    rows: list[Any] = yield (
+        sql("reservations_of_others"),
+        (ledger.no, ledger.agent, ledger.now, ledger.opened),
+    )
+    if rows and (began := (yield from serving.since(ledger.opened, ledger.now))) < ledger.opened:
+        rows = yield sql("reservations_of_others"), (ledger.no, ledger.agent, ledger.now, began)
     return [
         Reservation(pattern, bool(shared), agent, lease, task, instant(until))
         for pattern, shared, agent, lease, task, until in rows

@@ -22,7 +22,7 @@ from ...operation import Many, Rows, Write
 from ..access.permits import Noted, judged_here
 from ..items import trust
 from ..leaving import accounts
-from . import kept_bytes, lookalikes, rule_changes
+from . import kept_bytes, lookalikes
 from .principals import audience
 from .rows import (
     BoardRow,
@@ -372,7 +372,7 @@ class Ledger:
         if self.ruled:
             from ..leaving.pressure import resolve_unnamed  # it needs this module
 
-            yield from rule_changes.record(board.no)
+            yield from _record_rules(board.no)
             yield from resolve_unnamed(self)
         yield (
             sql("board_counters"),
@@ -392,6 +392,20 @@ class Ledger:
         board.archived_items += self.archived
         board.private_items += self.private_items
         board.private_tokens += self.private_tokens
+
+
+def _record_rules(no: int) -> Steps[None]:
+    """Gives the rules that changed the next revision; a rule no longer in force has an empty mark."""
+    now: dict[int, str] = dict((yield sql("rules_standing"), (no,)))
+    before = {item: (mark, revision) for item, mark, revision in (yield sql("rule_changes"), (no,))}
+    changed = {
+        item: now.get(item, "")
+        for item in sorted(now.keys() | before.keys())
+        if now.get(item, "") != before.get(item, ("", 0))[0]
+    }
+    if changed:
+        revision = 1 + max((revision for _, revision in before.values()), default=0)
+        yield sql("rule_changed"), (no, dumps(changed), revision)
 
 
 def find_board(board: str) -> Steps[BoardRow | None]:
