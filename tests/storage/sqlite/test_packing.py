@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations.ledger import ledger
 from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.operations.reading import kept_events
 from blackboard_mcp.storage.sqlite import group
@@ -41,6 +42,7 @@ def test_they_are_the_same_rows_in_the_same_order_with_the_same_types(
     draw_alike_everywhere(monkeypatch)  # the same walk by day and at night
     monkeypatch.setattr(group, "fetched", compared)
     monkeypatch.setattr(kept_events, "FEW", 2)
+    monkeypatch.setattr(ledger, "FEW", 5)
     walked = walk(opened, stride(4), seeds=(13,))
     if walked.error is not None:
         raise walked.error

@@ -33,7 +33,7 @@ WITHOUT: dict[str, set[str]] = {
         *("written_by", "pass_of_item", "endorsements", "root_of_debate", "item_of_key", "edges_touching"),
         "entries_of_key",
         *("thread_members", "items_any", "items_brief", "watchers_of", "critiques_of", "agreeing"),
-        *("asked_for_answers", "item_types", "run_get", "run_begun"),
+        *("asked_for_answers", "item_types", "run_get", "run_begun", "crossing_entries"),
     },
     "what the guard holds, of all: what an agent is told of it goes through `shown`": {
         *("protected_among", "protected_figures", "held", "holding", "held_for", "chains", "debated_for"),
