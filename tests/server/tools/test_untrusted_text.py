@@ -164,9 +164,9 @@ async def test_a_conflict_shows_a_text_as_a_quotation_behind_version_and_writer_
     conflict = await bob.fail("post", text="x", type="PLAN", key="plan", expected_version=9)
     current = conflict.pop("current")
     assert current == {"plan": {"version": 2, "by": "alice", "text": f"{words} entry anew"}}
-    one_line = f"{words} entry anew".replace("\n", " ")
-    quotation = f"plan@2 by alice: {json.dumps(one_line, ensure_ascii=False)}."
+    quotation = f"plan@2 by alice: {json.dumps(f'{words} entry anew', ensure_ascii=False)}."
     assert conflict["message"].count(quotation) == 1
+    assert "\n" not in conflict["message"], "a line of its own could pass for the server's"
     conflict["message"] = conflict["message"].replace(quotation, "")
     assert CANARY not in str(conflict)
 
