@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.agreements import Ask
-from blackboard_mcp.protocols.answers import (
-    Once,
-)
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.engines import StampedStore
 from blackboard_mcp.protocols.errors import Conflict
@@ -54,6 +53,19 @@ class DurabilityTests(StoreFixtures):
         finally:
             await again.store.close()
 
+    @contextlib.asynccontextmanager
+    async def _opened_again(self, tmp_path: Path, clock: HandClock) -> AsyncIterator[Table]:
+        """Yields the store of a folder, opened again; skips the test where nothing is left."""
+        again = Table(await self.open_store(tmp_path, clock))
+        try:
+            if not await again.store.boards():
+                pytest.skip(
+                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
+                )
+            yield again
+        finally:
+            await again.store.close()
+
     async def test_nobody_is_let_go_for_the_time_in_which_the_store_was_closed(
         self, tmp_path: Path, clock: HandClock
     ) -> None:
@@ -65,12 +77,7 @@ class DurabilityTests(StoreFixtures):
         await first.follow("dan", "tag:pump")
         await first.store.close()
         clock.advance(100_000)  # longer than the lease of watches
-        again = Table(await self.open_store(tmp_path, clock))
-        try:
-            if not await again.store.boards():
-                pytest.skip(
-                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
-                )
+        async with self._opened_again(tmp_path, clock) as again:
             await again.here("bob", clock.now())
             assert await again.store.sweep_debates() == []
             owed = {(root.number, Duty.ACKNOWLEDGE), (plan.number, Duty.AGREE)}
@@ -80,8 +87,6 @@ class DurabilityTests(StoreFixtures):
             assert await again.store.sweep_debates() == [again.board]
             assert await again.state(root) == "CONSENSUS", "carol had her time to come back"
             assert (await again.owed("carol"), await standing(again, "dan")) == (set(), [])
-        finally:
-            await again.store.close()
 
     async def test_watches_last_beyond_a_stop_where_absence_is_not_counted(
         self, tmp_path: Path, clock: HandClock
@@ -91,19 +96,12 @@ class DurabilityTests(StoreFixtures):
         await first.follow("dan", "tag:pump")
         await first.store.close()
         clock.advance(100_000)  # longer than the lease of watches
-        again = Table(await self.open_store(tmp_path, clock))
-        try:
-            if not await again.store.boards():
-                pytest.skip(
-                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
-                )
+        async with self._opened_again(tmp_path, clock) as again:
             assert await again.store.sweep_debates() == []
             assert await standing(again, "dan") == ["tag:pump"]
             clock.advance(100_000)
             assert await again.store.sweep_debates() == [again.board]
             assert await standing(again, "dan") == []
-        finally:
-            await again.store.close()
 
     async def test_no_turn_lapses_for_the_time_in_which_the_store_was_closed(
         self, tmp_path: Path, clock: HandClock
@@ -113,12 +111,7 @@ class DurabilityTests(StoreFixtures):
         await choose(first, "bob", "carol")
         await first.store.close()
         clock.advance(1_000)
-        again = Table(await self.open_store(tmp_path, clock))
-        try:
-            if not await again.store.boards():
-                pytest.skip(
-                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
-                )
+        async with self._opened_again(tmp_path, clock) as again:
             assert await again.store.sweep_runs() == []
             assert await again.store.next_run_due() == 300
             await contribute(again, "bob", "nine")
@@ -126,8 +119,6 @@ class DurabilityTests(StoreFixtures):
             assert await again.store.sweep_runs() == [again.board]
             turns = [(turn.agent, turn.state) for turn in (await look(again)).turns]
             assert turns == [("bob", "ended"), ("carol", "lapsed")]
-        finally:
-            await again.store.close()
 
     async def test_no_lease_of_a_task_ends_for_the_time_in_which_the_store_was_closed(
         self, tmp_path: Path, clock: HandClock
@@ -137,12 +128,7 @@ class DurabilityTests(StoreFixtures):
         held = await take(first, "bob", number, paths=("key:plan:*",))
         await first.store.close()
         clock.advance(1_000)
-        again = Table(await self.open_store(tmp_path, clock))
-        try:
-            if not await again.store.boards():
-                pytest.skip(
-                    f"{type(self).__name__} has no {DURABILITY}: nothing is left when it is opened again"
-                )
+        async with self._opened_again(tmp_path, clock) as again:
             with pytest.raises(Conflict):
                 await again.post("carol", "mine", key="plan:a")
             assert await again.store.take_task(again.board, "carol") is None
@@ -152,8 +138,6 @@ class DurabilityTests(StoreFixtures):
             assert await again.store.sweep_tasks() == [again.board]
             taken = await take(again, "carol", number)
             assert taken.lease > held.lease
-        finally:
-            await again.store.close()
 
     async def test_restarts_in_short_order_keep_nobody_from_counting_as_away(
         self, tmp_path: Path, clock: HandClock
