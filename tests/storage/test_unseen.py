@@ -1,4 +1,4 @@
-"""What an agent was not shown: of a few events, which Python sorts out, the same as of many, which a statement does."""
+"""Python, for few events, and a statement, for many, find the same events that an agent was not shown."""
 
 from __future__ import annotations
 

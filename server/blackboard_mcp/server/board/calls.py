@@ -102,7 +102,11 @@ def _shown(value: object) -> str:
     """Returns a number as it is, and the type of anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return type(value).__name__
-    return f"{value:,}" if -_SHOWN < value < _SHOWN or isinstance(value, float) else "one of so many digits"
+    return (
+        f"{value:,}"
+        if -_SHOWN < value < _SHOWN or isinstance(value, float)
+        else "a number of more than 15 digits"
+    )
 
 
 def _wrong(wanted: str, value: object) -> InvalidInput:

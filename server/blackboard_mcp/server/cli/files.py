@@ -21,7 +21,9 @@ def piped(most: int) -> str:
         InvalidInput: it is not UTF-8, or there is more.
     """
     raw = sys.stdin.buffer.read(4 * most + 1)  # a character has at most four bytes
-    too_long = InvalidInput(f"At most {most:,} characters are read. Nothing was changed; send fewer lines.")
+    too_long = InvalidInput(
+        f"At most {most:,} characters are read. Nothing was changed; send less at a time."
+    )
     if len(raw) > 4 * most:
         raise too_long
     try:

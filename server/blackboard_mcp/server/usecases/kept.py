@@ -78,7 +78,7 @@ def _never() -> None:
 
 
 class Asked(NamedTuple):
-    """What a view depends on besides the store."""
+    """The values, besides the store, on which a view depends."""
 
     board: str
     agent: str

@@ -65,8 +65,8 @@ class SqliteEngine:
         self._writes = False
         """Whether there is a writer that takes jobs; it ends with a failure that nobody foresaw."""
         self._crowded = False
-        """Whether the last group had several callers: they come back in the same turn of the event loop, so a new group
-        waits for its end.
+        """Whether the last group held jobs of several callers. They come back in one turn of the event loop, and the
+        next group waits for the end of that turn.
         """
         self._changes = Changes()
         self._witness: driver.Raw | None = None

@@ -144,7 +144,7 @@ class _Board:
         self.postings: dict[str, dict[tuple[str, int], float]] = {}
         self.chunks = 0
         self.is_cut = False
-        """Whether files were left out for lack of room."""
+        """Whether the index lacks files that had no room in it."""
         self.most = 0
         """The most chunks that there were since all files were taken in."""
         self.lock = asyncio.Lock()

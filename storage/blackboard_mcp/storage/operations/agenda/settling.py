@@ -43,7 +43,7 @@ _FORMER: Final = 100
 _NOTE: Final = 300
 """Characters of a note that an event repeats."""
 _REJECTED: Final = "rejected"
-"""How a rejected attempt ended."""
+"""The word for the end of an attempt whose result a reviewer rejected."""
 
 
 def _settled_again(kept: list[Any]) -> Steps[Settled]:
@@ -70,13 +70,9 @@ def _form(given: dict[str, Any]) -> Form[Settled]:
         number = done.task.number if done.task else 0
         item = done.item.number if done.item else 0
         until = None if done.until is None else round(done.until.timestamp() * MICROS)
-        freed = [
-            done.seq,
-            list(done.freed),
-            done.late,
-            {n: worker for n, worker in done.freed.items() if worker},
-        ]
-        return [now, board, agent, number, item, done.lease, until, *freed]
+        task_and_item = [number, item, done.lease, until, done.seq]
+        meant = {number: worker for number, worker in done.freed.items() if worker}
+        return [now, board, agent, *task_and_item, list(done.freed), done.late, meant]
 
     return Form(keep, _settled_again)
 
