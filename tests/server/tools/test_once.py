@@ -258,7 +258,9 @@ def told(result: Any) -> tuple[bool, list[str], Any]:
     own = ("seq", "repeated", "mode", "notice", "left", "working_items", "working_tokens")
     facts = {name: value for name, value in result.structured_content.items() if name not in own}
     lines = boards.text_of(result).splitlines()[:-1]
-    lines = [line for line in lines if not line.startswith("The search index is ")]
+    lines = [
+        line for line in lines if not line.startswith(("The search index is ", "The search index takes "))
+    ]
     for apart in (
         r" \(posted before[^)]*\)",
         r" \(left [^)]*\)",
