@@ -166,11 +166,11 @@ async def test_rules_of_files_that_are_found_or_listed_are_named(board: Any, mod
         assert (await bob.do(tool, **given))["rules"] == rules, (tool, given)
         said = await bob.say(tool, **given)
         assert said.count("here: ") == bool(rules), (tool, given)
-        assert not rules or f"here: {', '.join(rules)}; not seen by you yet: " in said
+        assert not rules or f"here: {', '.join(rules)}; newer than your last view: " in said
     for n in range(30):
         await ann.do("constraint", text=f"Rule {n}.", scope="path:src/**")
     said = await bob.say("artifact_search", text="bake")
-    assert "K-23 and 11 more; not seen" in said
+    assert "K-23 and 11 more; newer than your last view" in said
 
 
 @both
@@ -186,12 +186,12 @@ async def test_rules_of_a_path_reach_who_reads_and_writes_there(board: Any, mode
     assert "rules r1 (1), here: K-1" in await bob.say("artifact_list", path="docs")
     assert "rules" not in await bob.say("artifact_write", path="src/a.py", content="x")
     await ann.do("constraint", text="No tabs.", scope="path:docs/*.md")
-    assert "not seen by you yet: K-2 → constraint()" in await bob.say("artifact_read", path="docs/a.md")
+    assert "newer than your last view: K-2 → read()" in await bob.say("artifact_read", path="docs/a.md")
     assert (await bob.do("artifact_write", path="docs/a.md", content="y"))["rules"] == [
         "Plain English,\nshort sentences.",
         "No tabs.",
     ]
-    assert "not seen" not in await bob.say("artifact_read", path="docs/a.md")
+    assert "newer than" not in await bob.say("artifact_read", path="docs/a.md")
 
 
 @both

@@ -162,7 +162,7 @@ def rules_named(book: RuleBook) -> list[str]:
         return []
     new = [rule.id for rule in book.unseen]
     said = f"{book.label}, here: {_some([rule.id for rule in book.mine])}"
-    return [f"{said}; not seen by you yet: {_some(new)} → constraint()" if new else said]
+    return [f"{said}; newer than your last view: {_some(new)} → read()" if new else said]
 
 
 def _some(ids: Sequence[str]) -> str:

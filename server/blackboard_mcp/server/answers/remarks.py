@@ -171,7 +171,7 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         return [
             f"{one.id} by {_who(one, agent)} is {one.status} already"
             + (
-                ": no debate opens on it, and nothing more is needed"
+                f": {item.id} stays but opens no debate, and nothing more is needed"
                 if item.type is ItemType.CRITIQUE
                 else ""
             )

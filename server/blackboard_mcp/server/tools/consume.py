@@ -59,7 +59,7 @@ class ConsumeTool:
             name="consume",
             title="Share work",
             description=(
-                "For programs that work off events (agents use claim): each event of a group to one, to another "
+                "For programs that work off events (agents use wait): each event of a group to one, to another "
                 "unless acked in lease_seconds. One call acks and takes. filter makes a group."
             ),
             needs=TOOLS["consume"],

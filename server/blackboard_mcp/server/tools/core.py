@@ -177,7 +177,7 @@ class CoreTools:
             title="Wait for news",
             description=(
                 "What others did and you were not shown: at once if it concerns you, else once it is quiet (missing "
-                "numbers: your own, bookkeeping). since: all after it; subscription: its matches."
+                "numbers: yours, between others, bookkeeping). since: all after it; subscription: its matches."
             ),
             needs=TOOLS["wait"],
             read_only=True,

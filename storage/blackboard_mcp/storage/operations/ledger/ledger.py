@@ -372,7 +372,7 @@ class Ledger:
         if self.ruled:
             from ..leaving.pressure import resolve_unnamed  # it needs this module
 
-            yield from _record_rules(board.no)
+            yield from _record_rules(board.no, self.agent)
             yield from resolve_unnamed(self)
         yield (
             sql("board_counters"),
@@ -394,8 +394,11 @@ class Ledger:
         board.private_tokens += self.private_tokens
 
 
-def _record_rules(no: int) -> Steps[None]:
-    """Gives the rules that changed the next revision; a rule no longer in force has an empty mark."""
+def _record_rules(no: int, agent: str) -> Steps[None]:
+    """Gives the rules that changed the next revision; a rule no longer in force has an empty mark.
+
+    The agent, which changes them, counts as shown that revision if it was shown the one before.
+    """
     now: dict[int, str] = dict((yield sql("rules_standing"), (no,)))
     before = {item: (mark, revision) for item, mark, revision in (yield sql("rule_changes"), (no,))}
     changed = {
@@ -406,6 +409,8 @@ def _record_rules(no: int) -> Steps[None]:
     if changed:
         revision = 1 + max((revision for _, revision in before.values()), default=0)
         yield sql("rule_changed"), (no, dumps(changed), revision)
+        if (yield sql("rules_known"), (no, agent))[0][1] == revision - 1:
+            yield sql("rules_saw"), (no, agent, revision)
 
 
 def find_board(board: str) -> Steps[BoardRow | None]:

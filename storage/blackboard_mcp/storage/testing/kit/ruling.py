@@ -55,6 +55,14 @@ class RuleTests:
         assert [one.text for one in (await self._book(at, "bob")).unseen] == ["Be brief."]
         await at.store.saw_rules("no board", "bob", 1)
 
+    async def test_who_changes_the_rules_was_shown_the_change_but_no_other(self, at: Table) -> None:
+        await at.post("alice", "Cite.", "CONSTRAINT")
+        await at.store.set_core(at.board, "alice", Core("aim", ("Be kind.",)), expected_version=0)
+        assert (await self._book(at)).unseen == ()
+        await at.post("bob", "Be brief.", "CONSTRAINT")
+        await at.post("alice", "Be exact.", "CONSTRAINT")
+        assert "Be brief." in [one.text for one in (await self._book(at)).unseen]
+
     async def test_who_heeds_rules_is_done_with_a_task_once_it_was_shown_them(self, at: Table) -> None:
         (number,) = await plan(at, "one")
         await take(at, "bob", number)
