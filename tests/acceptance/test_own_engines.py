@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import pytest
 from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.server.demo.process import http_clients, http_server, stdio_clients
 from blackboard_mcp.server.demo.replay import call, say, search_archive
+from blackboard_mcp.server.usecases.searching import BEHIND, SLOW
 from commands import refused, run, said
 from mcp.client import Client
-from patience import until
+from patience import PATIENCE, until
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EXAMPLE = "mirrored_store:MirroredStore"
@@ -149,6 +150,41 @@ async def test_the_example_of_an_index_finds_what_was_archived_also_after_a_rest
     async with http_server(tmp_path / "data", *archive) as served, http_clients(served.url)("ben") as ben:
         assert "seven bar" in str(await search_archive(ben, "main", "pump figure"))
         assert "by words only" in await say(ben, "query_archive", text="shed")
+
+
+async def test_two_processes_with_different_indexes_each_find_all_that_was_archived(
+    there: dict[str, str], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    store = data / "board.sqlite3"
+
+    def indexed() -> bool:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as reader:
+            return reader.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+
+    async def found(client: Client) -> set[str]:
+        """Returns what a search finds once the index answers it."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                answer = await call(client, "query_archive", text="old figure", limit=50)
+                if answer["notice"] not in (BEHIND, SLOW):
+                    return {hit["id"] for hit in answer["items"]}
+
+    def connect(agent: str, *archive: str) -> AbstractAsyncContextManager[Client]:
+        return stdio_clients(data, "--embedder", "none", "--tools", "all", *archive)(agent)
+
+    own = ("--archive", "own_engines:Words")
+    async with connect("ann", *own) as ann, connect("bob") as bob, connect("cleo", *own) as cleo:
+        wanted = set[str]()
+        for each in (ann, bob, cleo):
+            assert await found(each) == wanted  # from the first search on a process indexes
+        for agent in (ann, bob, cleo, ann, bob):
+            posted = await call(agent, "post", text=f"old figure {len(wanted)}", ttl_seconds=0.001)
+            wanted.add(posted["items"][0]["id"])
+            await call(agent, "prune")
+            await asyncio.to_thread(until, indexed)
+            for other in (ann, bob, cleo):
+                assert await found(other) == wanted
 
 
 async def test_a_store_that_is_none_of_ours_serves_every_set_of_tools(

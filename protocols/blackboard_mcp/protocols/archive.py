@@ -140,6 +140,26 @@ class SummingSource(Protocol):
         ...
 
 
+class Fed(NamedTuple):
+    """The life of the index that took changes from the outbox last, and the id of the last of them."""
+
+    life: str
+    last: int
+
+
+@runtime_checkable
+class FedSource(Protocol):
+    """A store that notes which index took its changes: an optional capability, so that several may share an outbox."""
+
+    async def outbox_fed(self, ids: Sequence[int], life: str) -> None:
+        """Does as `outbox_done`, and notes in the same transaction that the index of this life took the changes."""
+        ...
+
+    async def fed(self) -> Fed | None:
+        """Returns what `outbox_fed` noted last; `None` before."""
+        ...
+
+
 @runtime_checkable
 class SummingIndex(Protocol):
     """An index that can sum up its documents."""

@@ -171,12 +171,16 @@ class SearchableArchive:
         Raises:
             ArchiveUnavailable: it is not complete.
         """
-        from .lance.pending import search_archive
+        from .lance.pending import waiting_of
 
         for _ in range(_ATTEMPTS):
-            known = indexer.complete_life
-            answer = await search_archive(self._source, index, query)
-            if known is not None and answer.life == known:
+            known = indexer.complete_index
+            waiting = await waiting_of(self._source, query.board)
+            # After the outbox: what another index takes from now on is among what waits.
+            if known is not None and not await indexer.still(known):
+                known = None
+            answer = await index.search(query, waiting)
+            if known is not None and answer.life == known.life:
                 return answer
             # The searched table is not the one that was found complete, or none was found yet.
             if not await indexer.complete():

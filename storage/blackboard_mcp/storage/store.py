@@ -547,6 +547,8 @@ class SqlBoardStore(DebateMethods):
     unindexed = reads(reading.unindexed)
     outbox_batch = reads(index_feed.outbox_batch)
     outbox_done = writes(index_feed.outbox_done)
+    outbox_fed = writes(index_feed.outbox_fed)
+    fed = reads(index_feed.fed)
     archived_keys = reads(index_feed.archived_keys)
     settled_keys = reads(index_feed.settled_keys)
     settled = reads(index_feed.settled)

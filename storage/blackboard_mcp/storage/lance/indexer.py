@@ -3,7 +3,8 @@
 The store writes an outbox row in the transaction that changes what is archived. Of all processes one indexer, the
 holder of a lease, reads rows with the items' present state, brings the index to that state, and only then deletes
 these rows. After a crash the same rows are read again, and the same writes change nothing. Before its first work each
-process compares index and store in both directions.
+process compares index and store in both directions, and again whenever it is about to take rows after another index of
+the same store took some.
 
 Boards that archive nothing load nothing: the index is touched at the first outbox row, or when `wake` announces a
 search.
@@ -16,12 +17,14 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import NamedTuple, cast
 
 from blackboard_mcp.protocols.archive import (
     ArchiveIndex,
     ArchiveSource,
     ClaimedIndex,
+    Fed,
+    FedSource,
     ReplaceableIndex,
     SummingIndex,
     SummingSource,
@@ -62,6 +65,13 @@ class IndexRepair:
     rebuilt: bool = False
 
 
+class CompleteIndex(NamedTuple):
+    """The life of an index that lacks nothing but what waits in the outbox, and what the store's `fed` was then."""
+
+    life: str
+    fed: Fed | None
+
+
 class Indexer:
     """Keeps an index in step with a store. Each process has one `run`, with a `holder` of its own.
 
@@ -98,7 +108,7 @@ class Indexer:
         self._cleanup_at = 0.0
         self._failures = 0
         self._rebuilding = False
-        self._complete_life: str | None = None
+        self._complete: CompleteIndex | None = None
         self._checking: asyncio.Task[None] | None = None
         self._check_again = 0.0
         self._doubts = 0
@@ -117,20 +127,25 @@ class Indexer:
     def doubt(self) -> None:
         """Announces that changes were missed: index and store are compared anew. Never waits."""
         self._doubts += 1
-        self._complete_life = None
+        self._complete = None
         self._checking = None
         self._repaired = False
         self.wake()
 
     @property
-    def complete_life(self) -> str | None:
-        """The life of the index that this process found complete except for what waits in the outbox; `None` before."""
-        return self._complete_life
+    def complete_index(self) -> CompleteIndex | None:
+        """The index that this process found complete; `None` before."""
+        return self._complete
+
+    async def still(self, known: CompleteIndex) -> bool:
+        """Tells whether no other index of the same store took changes since this one was found complete."""
+        fed = await self._fed()
+        return fed is None or fed.life == known.life or fed == known.fed
 
     async def complete(self) -> bool:
         """Compares index and store for at most five seconds; returns whether nothing is missing.
 
-        If so, `complete_life` names the index. Otherwise `run` repairs it.
+        If so, `complete_index` names the index. Otherwise `run` repairs it.
 
         Raises:
             ArchiveUnavailable: the index cannot be read, or time is up; the comparison goes on.
@@ -138,7 +153,7 @@ class Indexer:
         if self._checking is None:
             if time.monotonic() < self._check_again:
                 return False
-            self._complete_life = None
+            self._complete = None
             self._checking = asyncio.create_task(self._check(), name="archive-check")
         checking = self._checking
         await asyncio.wait({checking}, timeout=_CHECK_SECONDS)
@@ -148,15 +163,15 @@ class Indexer:
         if self._checking is checking:
             self._checking = None
         checking.result()
-        return self._complete_life is not None
+        return self._complete is not None
 
     async def _check(self) -> None:
         started, doubts = time.monotonic(), self._doubts
         for _ in range(_CHECK_ATTEMPTS):
-            life = await self._index.life()
+            life, fed = await self._index.life(), await self._fed()
             if await self._equal_sums():
                 if await self._index.life() == life:
-                    self._found(life, doubts)
+                    self._found(CompleteIndex(life, fed), doubts)
                     return
                 continue
             # Read the store first: later changes of it have outbox rows.
@@ -165,7 +180,7 @@ class Indexer:
             if any(there.get(key, -1) < seq for key, seq in wanted.items()):
                 break
             if await self._index.life() == life:
-                self._found(life, doubts)
+                self._found(CompleteIndex(life, fed), doubts)
                 return
         # Do not compare again at once: another process may be filling the index.
         now = time.monotonic()
@@ -173,10 +188,10 @@ class Indexer:
         self._repaired = False
         self.wake()
 
-    def _found(self, life: str, doubts: int) -> None:
+    def _found(self, complete: CompleteIndex, doubts: int) -> None:
         """Notes that the index is complete, unless that was doubted since the comparison began."""
         if doubts == self._doubts:
-            self._complete_life = life
+            self._complete = complete
 
     async def _equal_sums(self) -> bool:
         """Tells whether store and index have equal sums; false also if one has none, or too many items wait."""
@@ -185,6 +200,9 @@ class Indexer:
         # Read the store first: later changes of it have outbox rows.
         settled = await self._source.settled(_WAITING)
         return settled is not None and await self._index.sums(settled.waiting) == settled.sums
+
+    async def _fed(self) -> Fed | None:
+        return await self._source.fed() if isinstance(self._source, FedSource) else None
 
     async def close(self) -> None:
         """Ends a comparison under way."""
@@ -268,13 +286,19 @@ class Indexer:
         return True
 
     async def _drain(self) -> None:
+        fed = await self._fed()
+        if fed is not None and fed.life != await self._index.life():
+            await self._repair()
         while True:
             work = await self._source.outbox_batch(self._batch)
             if not work.ids:
                 return
             await self._index.upsert(work.documents)
             await self._index.remove(work.removed)
-            await self._source.outbox_done(work.ids)
+            if isinstance(self._source, FedSource):
+                await self._source.outbox_fed(work.ids, await self._index.life())
+            else:
+                await self._source.outbox_done(work.ids)
             await self._committed()
 
     async def _repair(self) -> IndexRepair:

@@ -51,13 +51,22 @@ async def search_archive(source: ArchiveSource, index: ArchiveIndex, query: Arch
         ArchiveUnavailable: the index did not answer, or more items of the board wait than a search reads.
     """
     # Read the outbox first: an item that leaves it meanwhile is in the index then.
-    waiting = await source.waiting(query.board, _WAITING)
+    return await index.search(query, await waiting_of(source, query.board))
+
+
+async def waiting_of(source: ArchiveSource, board: str) -> Waiting:
+    """Returns what waits on a board for the index.
+
+    Raises:
+        ArchiveUnavailable: more items wait than a search reads.
+    """
+    waiting = await source.waiting(board, _WAITING)
     if waiting.more:
         raise ArchiveUnavailable(
             f"More than {_WAITING} items of this board, or very long ones, are not indexed yet.",
             reason="behind",
         )
-    return await index.search(query, waiting)
+    return waiting
 
 
 class WaitingTexts:

@@ -131,6 +131,16 @@ ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.unti
 WHERE lease.holder = excluded.holder OR lease.until <= ?4
 RETURNING holder;
 
+-- name: lease_of
+-- Each machine notes for itself which of its indexes was fed last.
+SELECT holder, until FROM lease
+WHERE name = CASE WHEN ?1 = 'archive-fed' THEN ?1 || '@' || current_setting('blackboard.reader') ELSE ?1 END;
+
+-- name: lease_put
+INSERT INTO lease(name, holder, until)
+VALUES (CASE WHEN ?1 = 'archive-fed' THEN ?1 || '@' || current_setting('blackboard.reader') ELSE ?1 END, ?2, ?3)
+ON CONFLICT(name) DO UPDATE SET holder = excluded.holder, until = excluded.until;
+
 -- name: lease_release
 DELETE FROM lease
 WHERE name = CASE WHEN ?1 = 'archive-index' THEN ?1 || '@' || current_setting('blackboard.reader') ELSE ?1 END

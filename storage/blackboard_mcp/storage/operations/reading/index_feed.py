@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from blackboard_mcp.protocols.archive import (
     SUM_FACTOR,
     SUM_MODULUS,
     ArchiveDocument,
+    Fed,
     OutboxBatch,
     Settled,
     Sum,
@@ -28,6 +29,8 @@ WAITING_BEGINNING = 400
 WAITING_READ = 64_000_000
 """The characters after which no more texts are examined; the search is then told that more wait."""
 _PAGE = 20
+_FED: Final = "archive-fed"
+"""The lease, over at once, under whose name the last index that took changes is noted."""
 
 
 def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
@@ -55,6 +58,20 @@ def outbox_batch(limit: int) -> Steps[OutboxBatch]:
 def outbox_done(write: Write, ids: Sequence[int]) -> Steps[None]:
     """Removes changes by their ids from the outbox, after the index has taken them in."""
     yield sql("outbox_done"), (numbers(ids),)
+
+
+def outbox_fed(write: Write, ids: Sequence[int], life: str) -> Steps[None]:
+    """Removes changes by their ids from the outbox, and notes that the index of this life took them in."""
+    yield from outbox_done(write, ids)
+    yield sql("lease_put"), (_FED, f"{max(ids)} {life}", write.now)
+
+
+def fed() -> Steps[Fed | None]:
+    """Returns which index took changes last, and the last of them; `None` before."""
+    for holder, _ in (yield sql("lease_of"), (_FED,)):
+        last, _, life = holder.partition(" ")
+        return Fed(life, int(last))
+    return None
 
 
 def outbox_empty() -> Steps[bool]:

@@ -26,7 +26,7 @@ from .deciding import DecidingTests
 from .deleting import DeletingTests
 from .duplicating import DuplicateTests
 from .endorsing import EndorsementTests
-from .events import EventTests, SummingTests
+from .events import EventTests, FedTests, SummingTests
 from .explaining import ExplainTests
 from .filing import WorkspaceTests
 from .fixtures import CAPABILITIES, StoreFixtures
@@ -131,6 +131,7 @@ class BoardStoreKit(
     SealedTests,
     FinalTests,
     SummingTests,
+    FedTests,
     DurabilityTests,
     HandleTests,
     StoreFixtures,

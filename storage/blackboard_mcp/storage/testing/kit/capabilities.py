@@ -31,11 +31,12 @@ TESTS_OF: Final[dict[str, str]] = {
     "workspace": "WorkspaceTests",
     "copies": "CopyTests",
     "archive-sums": "SummingTests",
+    "several-indexes": "FedTests",
     "access-tokens": "CredentialTests",
     "durability": "DurabilityTests",
     "two-handles": "HandleTests",
 }
-"""Names of test classes by capability. The last four are optional: a store without one is skipped by its tests."""
+"""Names of test classes by capability. The last five are optional: a store without one is skipped by its tests."""
 
 INDEX_TESTS_OF: Final[dict[str, str]] = {
     "documents": "IndexDocumentTests",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.answers import BEGINNING
-from blackboard_mcp.protocols.archive import SUM_MODULUS, SummingSource
+from blackboard_mcp.protocols.archive import SUM_MODULUS, FedSource, SummingSource
 from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, Refused
 from blackboard_mcp.protocols.events import SYSTEM, Event
@@ -378,3 +378,18 @@ class SummingTests:
             mixed = sum(n * s % SUM_MODULUS for n, s in zip(numbers, seqs, strict=True))
             assert settled.sums[board] == (len(numbers), sum(numbers), sum(seqs), mixed)
         assert settled.sums.keys() == {"one", "two"}
+
+
+class FedTests:
+    async def test_a_store_notes_which_index_took_changes_last(self, at: Table) -> None:
+        if not isinstance(at.store, FedSource):
+            pytest.skip("the store does not note which index took its changes")
+        await at.batch("alice", *(draft(str(n)) for n in range(3)))
+        await at.gone(1, 2, 3)
+        ids = (await at.store.outbox_batch(9)).ids
+        await at.store.outbox_done(ids[:1])
+        assert await at.store.fed() is None
+        for position, life in ((1, "one"), (2, "")):
+            await at.store.outbox_fed(ids[position : position + 1], life)
+            assert await at.store.fed() == (life, ids[position])
+            assert (await at.store.outbox_batch(9)).ids == ids[position + 1 :]
