@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,6 +102,25 @@ def test_records_wait_for_a_reader_in_their_order_and_those_without_room_are_cou
         handler.flush()
         assert log.readline() == "the last\n"
     os.close(writing)
+
+
+def test_records_that_could_not_be_written_are_counted_once_they_can_be(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # whoever writes fails, as on a full disk
+    handler = Aside(writing)
+    for n in range(3):
+        handler.handle(logging.makeLogRecord({"msg": f"lost {n}"}))
+    handler.flush()
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), writing)
+    for n in range(2):
+        handler.handle(logging.makeLogRecord({"msg": f"written {n}"}))
+    handler.flush()
+    os.close(writing)
+    assert log.read_text("utf-8").split("\n") == [
+        *("", "3 lines were left out: they could not be written", "written 0", "written 1", "")
+    ]
 
 
 def test_all_that_waits_is_written_before_the_end_also_where_there_is_no_more_room() -> None:

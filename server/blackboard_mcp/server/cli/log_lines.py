@@ -8,7 +8,6 @@ nothing else does.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 import sys
@@ -81,17 +80,22 @@ class Aside(logging.Handler):
         written.wait(_LAST_SECONDS)
 
     def _run(self) -> None:
-        told = 0
+        told = lost = 0
         while True:
             waiting = self._waiting.get()
             if isinstance(waiting, threading.Event):
                 waiting.set()
                 continue
             if left_out := self._left_out - told:
-                told += left_out
                 waiting += f"\n{left_out} lines were left out: nobody read the log"
-            with contextlib.suppress(OSError):  # a log on a full disk changes nothing for anybody
+            if lost:  # of the first of them a part may be there
+                waiting = f"\n{lost} lines were left out: they could not be written\n{waiting}"
+            try:
                 write_all(self._fd, f"{waiting}\n".encode(self._encoding, "backslashreplace"))
+            except OSError:  # a log on a full disk changes nothing for anybody
+                lost += 1
+            else:
+                told, lost = told + left_out, 0
 
 
 @dataclass(slots=True)
