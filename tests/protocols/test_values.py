@@ -156,3 +156,8 @@ def test_a_changed_copy_is_that_of_the_standard_library(fields: dict[str, Any]) 
     copied, expected = values.changed(made, **fields), dataclasses.replace(made, **fields)
     assert copied == expected
     assert (copied.names, copied.secret) == (expected.names, expected.secret)
+
+
+def test_a_copy_changed_in_a_field_that_is_not_there_is_refused() -> None:
+    with pytest.raises(TypeError, match="Kept has no field z"):
+        values.changed(Kept(1), x=2, z=3)
