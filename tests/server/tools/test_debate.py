@@ -204,6 +204,17 @@ async def test_an_author_concedes_for_a_better_wording_of_its_own(board: Any, mo
 
 
 @both
+async def test_who_concedes_for_its_own_refutation_has_not_reworded_its_claim(board: Any, mode: str) -> None:
+    alice, _, carol = await dispute(board)
+    against = await alice.post("The pump holds nothing.", edges={"refutes": ["F-1"]})
+    said = await alice.say("debate", op="concede", id="F-1", to=against["id"], reason="it leaks")
+    assert said.startswith(
+        f"F-1 gives way: conceded by alice in favour of {against['id']} of alice: it leaks"
+    )
+    assert "amended" not in await carol.say("read")
+
+
+@both
 async def test_who_concedes_for_anothers_claim_has_not_reworded_its_own(board: Any, mode: str) -> None:
     alice, bob, carol = await dispute(board)
     start = (await bob.do("query"))["seq"]

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.debates import (
 )
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.items import TRANSITIONS, Status
+from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, Status
 
 from ...operation import Rows
 from ..ledger.ledger import Ledger, load_any, load_visible, standing
@@ -31,7 +31,7 @@ from .votes import decisions_of
 
 
 def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
-    """Gives up the item for the criticised side: it falls, or is amended if the same side wrote its replacement.
+    """Gives up the item for the criticised side: it falls, or is amended if its replacement amends it.
 
     Raises:
         Refused: the agent does not act for the author or the version's writer.
@@ -51,10 +51,18 @@ def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
             f"{how}."
         )
     to = yield from _replacement(ledger, root, call)
-    amends = to is not None and (yield from behind(to)) & (yield from behind(root))
+    amends = to is not None and (yield from _amends(ledger.no, to, root))
     outcome = Outcome.AMENDED if amends else Outcome.FALLS
     reason = CONCEDED + (f": {call.reason}" if call.reason else "")
     yield from close(ledger, debate, DebateState.CONSENSUS, reason, outcome, to=to)
+
+
+def _amends(no: int, to: ItemRow, root: ItemRow) -> Steps[bool]:
+    """Tells whether the side that wrote the root wrote its replacement, too, and not against it."""
+    if not (yield from behind(to)) & (yield from behind(root)):
+        return False
+    edges = yield sql("edges_touching"), (no, numbers([to.number]))
+    return (to.number, EdgeKind.REFUTES, root.number) not in map(tuple, edges)
 
 
 def give_up(ledger: Ledger, debate: Open) -> Steps[None]:

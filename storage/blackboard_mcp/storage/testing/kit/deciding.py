@@ -70,6 +70,13 @@ class DecidingTests:
         closed = [e for e in await at.events() if e.event == "debate.closed"]
         assert (closed[-1].data["outcome"], closed[-1].data["gave_way_to"]) == (outcome, better.id)
 
+    async def test_what_is_conceded_falls_to_ones_own_item_that_refutes_it(self, at: Table) -> None:
+        root, _ = await argue(at)
+        against = await at.post("alice", "not 7 bar", refutes=root)
+        await at.concede("alice", root, "", against)
+        debate = (await at.debate(root)).debate
+        assert (debate.outcome, debate.gave_way_to) == ("falls", against.number)
+
     async def test_what_took_the_place_of_an_item_leads_on_to_what_took_its_own(self, at: Table) -> None:
         first, _ = await argue(at)
         others = [await at.post("carol", f"{n} bar") for n in range(3)]

@@ -943,7 +943,9 @@ class Model(Footing, Wondering):
             raise Nope
         other = self.instead(agent, about[0].root, "falls", to)
         authors = self.things[other].behind() if other else set()
-        outcome = "amended" if any(self.speaks_for(who, about[0].root) for who in authors) else "falls"
+        ours = any(self.speaks_for(who, about[0].root) for who in authors)
+        against = (other, "refutes", about[0].root) in self.edges
+        outcome = "amended" if ours and not against else "falls"
         self.close(about[0], "CONSENSUS", outcome, agent, to=other)
 
     def decide(
