@@ -41,7 +41,7 @@ class RemarkKind(StrEnum):
     ANSWERS = "answers"
     """The post replies to this question or critique, which still waits for the agents in `fields`, if any."""
     SOLVES = "solves"
-    """It is a decision about these problems, which stay open."""
+    """It is a decision about these problems, names them, or rests on these questions; they stay open."""
     UNSEEN = "unseen"
     """Other agents wrote the items on the same subject, or the versions of the entries that stand in the new item's
     edges, and this agent was not shown them yet.

@@ -282,7 +282,7 @@ class WireRemark(Wire):
         "near (posts of the call that nearly repeat it), asks (a question that waits for the agents in `fields`), "
         "unasked (a question that begins with the name in `fields` and does not ask that agent), "
         "answers (the question or critique that it replies to, and for whom that waits still), solves (open "
-        "problems that the decision is about), unseen (others "
+        "problems that the decision is about, and open questions that it rests on), unseen (others "
         "wrote them on the same matter, and the caller was not shown them)"
     )
     about: list[str] = Field(description="ids, oldest first")

@@ -186,6 +186,22 @@ def test_people_watch_topics(people: tuple[dict[str, str], dict[str, str]]) -> N
     assert "is no topic" in refused(ann, "pin", "song:pump")
 
 
+def test_a_decision_does_not_say_that_what_it_is_about_is_settled(
+    people: tuple[dict[str, str], dict[str, str]],
+) -> None:
+    ann, ben = people
+    problem = answered(ann, "post", "the pump leaks", "--type", "problem")["items"][0]["id"]
+    question = answered(ann, "post", "which seal?", "--type", "question")["items"][0]["id"]
+    told = said(ben, "post", f"we mend {problem}", "--type", "decision", "--edge", "derived_from", question)
+    closes = f"still open; what is solved: `blackboard-mcp post --id {problem} --status RESOLVED`"
+    assert f"  {problem}, {question}: {closes}\n" in told
+    assert f"  {question} is settled by an answer only\n" in said(
+        ben, "post", "we look it up", "--type", "decision", "--edge", "replies_to", question
+    )
+    answer = said(ben, "post", "the upper", "--type", "answer", "--edge", "replies_to", question)
+    assert f"  {question} waits for nobody any more\n" in answer
+
+
 def test_a_shown_board_names_commands_and_leaves_texts_as_they_are(
     people: tuple[dict[str, str], dict[str, str]],
 ) -> None:

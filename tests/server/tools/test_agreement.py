@@ -190,6 +190,17 @@ async def test_who_decides_on_a_problem_has_the_call_that_closes_it(board: Any) 
     assert "RESOLVED" not in await ben.say("post", text="It was the pool.", type="DECISION", edges=about)
 
 
+async def test_who_decides_on_a_problem_that_only_the_text_names_has_the_call_that_closes_it(
+    board: Any,
+) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("Checkout fails.", "PROBLEM")
+    await ada.post("Users are few.")
+    said = await ben.say("post", text="B-1, not B-2 or B-99: restart the pool.", type="DECISION")
+    assert f"B-1 stays open; {CLOSES}" in said.splitlines()
+    assert "open" not in await ben.say("post", text="XB-1 and B-1-2 are names.", type="DECISION")
+
+
 async def test_whoever_waits_for_an_agreed_decision_hears_how_its_problem_is_closed(board: Any) -> None:
     ada, ben, cleo = await board.join("ada", "ben", "cleo")
     await ada.post("Checkout fails.", "PROBLEM")

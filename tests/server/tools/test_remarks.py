@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import boards
+import pytest
 
 board, mode, both = boards.board, boards.mode, boards.both
 
@@ -261,6 +262,39 @@ async def test_who_answers_his_own_question_is_told_the_same_everywhere(board: A
     assert "Q-1 is answered" in await ada.say("post", **said | {"text": "7", "type": "ANSWER"})
     assert "(answered by A-3)" in await ben.say("query", type="QUESTION")
     assert "open questions" not in await ben.say("read")
+
+
+async def test_who_replies_to_an_answered_question_is_not_told_that_it_stays_open(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("Which port?", "QUESTION")
+    await ben.post("7", "ANSWER", edges={"replies_to": ["Q-1"]})
+    said: dict[str, Any] = {"edges": {"replies_to": ["Q-1"]}}
+    thanks = await ada.say("post", text="Thank you.", type="REPLY", **said)
+    assert "Q-1 is answered by A-2 already" in thanks
+    assert "open" not in thanks
+    assert "Q-1 is answered by A-2 already" in await ben.say(
+        "post", text="We use 7.", type="DECISION", **said
+    )
+    await ada.post("Which host?", "QUESTION")
+    await ada.do("post", id="Q-5", status="RESOLVED")
+    said = {"edges": {"replies_to": ["Q-5"]}}
+    assert "Q-5 is resolved already" in await ben.say("post", text="I looked it up.", type="LOG", **said)
+
+
+@pytest.mark.parametrize("edge", ["replies_to", "derived_from", "depends_on"])
+async def test_who_decides_on_a_question_hears_what_closes_it(board: Any, edge: str) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("Which port?", "QUESTION")
+    closes = 'if that solves Q-1: post(id="Q-1", status="RESOLVED")'
+    said = await ben.say("post", text="We use 7.", type="DECISION", edges={edge: ["Q-1"]})
+    how = ": an ANSWER settles it" if edge == "replies_to" else ""
+    assert f"Q-1 stays open{how}; {closes}" in said.splitlines()
+    for agent in (ada, ben):
+        assert f"decided in D-2 ({closes})" in await agent.say("read")
+    await ada.post("7", "ANSWER", edges={"replies_to": ["Q-1"]})
+    said = await ben.say("post", text="We use 7 and 8.", type="DECISION", edges={edge: ["Q-1"]})
+    assert "open" not in said
+    assert "decided in" not in await ada.say("read")
 
 
 @both

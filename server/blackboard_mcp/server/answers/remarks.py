@@ -217,7 +217,14 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         )
         if settles and first.status not in FINISHED and first.key and KEYS.parse(first.key):
             return [f"{first.id} is a request and stays open for those whom it asks"]
-        return [f"{first.id} is answered" if settles else f"{first.id} stays open: an ANSWER settles it"]
+        if settles:
+            return [f"{first.id} is answered"]
+        if first.answered_by or first.status in FINISHED:
+            how = f"answered by {first.answered_by}" if first.answered_by else "resolved"
+            return [f"{first.id} is {how} already"]
+        decides = item.type is ItemType.DECISION and item.agreement is None
+        closes = f"; {solved([first.id])}" if decides else ""
+        return [f"{first.id} stays open: an ANSWER settles it{closes}"]
     if remark.kind is RemarkKind.CLAIM:
         return [_claim(remark, item)]
     if denies(item.text, first.text):

@@ -39,10 +39,13 @@ _REMARKS = {
     "over": "{about} fell already: no debate opens on it",
     "fallen": "{about} said the same and was taken back: say what is new",
     "numbers": "differs only in numbers or a denial from {about}",
+    "close": "{about} said about the same and was taken back: say what is new",
     "claim": "speaks against {about} of others: a claim, until its author or a debate agrees",
     "near": "{about} nearly repeat it",
     "asks": "waits for an answer by {fields}",
     "answers": "{about} still waits for {fields}",
+    "solves": "{about}: still open; what is solved: `blackboard-mcp post --id {first} --status RESOLVED`",
+    "unasked": "does not ask {fields}: a text that begins with @{fields} does",
     "undebated": "is no critique, so it opens no debate on {about}",
     "reads": "{fields} may only read here, and cannot answer",
     "unknown": "{fields} was never on this board",
@@ -110,12 +113,18 @@ def _stands(item: WireItem) -> str:
 
 def _remark(remark: WireRemark) -> str:
     if remark.kind == "answers" and not remark.fields:
-        return f"{some(remark.about)} waits for nobody any more"
+        settles = type_of(remark.id) in ("answer", "reply")
+        return f"{some(remark.about)} {'waits for nobody any more' if settles else 'is settled by an answer only'}"
     if remark.kind == "unknown":
         remark = remark.model_copy(update={"fields": remark.fields[:1]})
     about = some(remark.about) + (f" and {remark.more} more" if remark.more else "")
     told = _REMARKS.get(remark.kind, remark.kind + " {about}")
-    return told.format(id=remark.id, about=about, fields=some(remark.fields) or "whoever knows")
+    return told.format(
+        id=remark.id,
+        first=next(iter(remark.about), ""),
+        about=about,
+        fields=some(remark.fields) or "whoever knows",
+    )
 
 
 def whole(answer: ItemsAnswer) -> None:

@@ -167,7 +167,7 @@ class Sections:
             yield self._line(first, alike=rest, newer=newer, many=many)
 
     def _open(self, item: Item) -> str:
-        """Returns whom a question asks, the newest answer to a question or problem, and the decision on a problem."""
+        """Returns whom a question asks, the newest answer to a question or problem, and the decision on it."""
         standing = self._standing
         names = [word(agent) for agent in standing.asked(item)]
         answer = standing.snapshot.answered.get(item.number)
@@ -175,7 +175,7 @@ class Sections:
         told += f", newest answer {answer}" if answer is not None else ""
         if item.author == SYSTEM and (item.key or "").startswith(TASK_KEY) and "wait" not in item.metadata:
             told += f", {_ENDS_TASK}"
-        decision = standing.decision(item) if item.type is ItemType.PROBLEM else None
+        decision = standing.decision(item)
         if decision is not None:
             told += f", decided in {decision.id}"
             if standing.agent in (item.author, decision.author):

@@ -7,15 +7,16 @@ A new version asks all of them again. The end of the item, by whatever way, ends
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from blackboard_mcp.protocols.agreements import MOST_ASKED, Agreement, Ask
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import ABOUT_PROBLEM, FINISHED, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import ABOUT_PROBLEM, FINISHED, LETTERS, ItemType, Status, Zone
 
 from ...operation import Rows
 from ..ledger.ledger import Ledger, load_any
@@ -26,6 +27,7 @@ AWAY = "away"
 _ENOUGH = "enough agreed"
 _NEVER = frozenset({ItemType.QUESTION, ItemType.CRITIQUE, ItemType.REPLY, ItemType.LOG, ItemType.SUMMARY})
 _TOLD = 8
+_PROBLEM: Final = re.compile(rf"(?<![\w-]){LETTERS[ItemType.PROBLEM]}-([1-9][0-9]{{0,8}})(?![\w-])")
 _HERE = 900
 """An agent counts as present for so many seconds after a call, on boards that set no `presence_seconds`."""
 
@@ -166,11 +168,15 @@ def _settle(ledger: Ledger, item: ItemRow) -> Steps[None]:
 
 
 def open_problems(ledger: Ledger, item: ItemRow) -> Steps[list[ItemRow]]:
-    """Returns the open problems that everybody sees and that a decision is about; none for other items."""
+    """Returns the open problems that everybody sees and that a decision is about, or that its text names.
+
+    There are none for other items.
+    """
     if item.type != ItemType.DECISION:
         return []
     touching = yield sql("edges_touching"), (ledger.no, numbers([item.number]))
     about = [row[2] for row in touching if row[0] == item.number and row[1] in ABOUT_PROBLEM]
+    about += map(int, _PROBLEM.findall(item.text)[:_TOLD])
     rows = yield from load_any(ledger.no, about)
     open_ = (row for row in rows.values() if row.type == ItemType.PROBLEM and row.status == Status.ACTIVE)
     return [row for row in open_ if row.public][:_TOLD]

@@ -119,10 +119,7 @@ def remarks(
         if item.agreement is not None:
             found += yield from _unable(ledger, place, item, item.agreement.waiting)
         elif item.type is ItemType.DECISION:
-            problems = yield from agreements.open_problems(ledger, ledger.fresh[item.number])
-            if problems:
-                about = yield from _shown(ledger, [row.number for row in problems])
-                found.append(Remark(place, RemarkKind.SOLVES, about))
+            found += yield from _deciding(ledger, place, item)
         if item.type is ItemType.CRITIQUE:
             found += yield from _criticised(ledger, place, item)
         if item.key is None and _is_finding(item.type, item.text):
@@ -149,6 +146,20 @@ def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
     return [Remark(place, RemarkKind.CLAIM, (yield from _shown(ledger, others)))]
 
 
+def _deciding(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    """Returns a remark if the decision is about open problems, or rests on open questions."""
+    open_ = yield from agreements.open_problems(ledger, ledger.fresh[item.number])
+    rests = (EdgeKind.DERIVED_FROM, EdgeKind.DEPENDS_ON)
+    rows = yield from load_any(ledger.no, [edge.target for edge in item.edges if edge.kind in rests])
+    asked = (row for row in rows.values() if row.type == ItemType.QUESTION and row.status == Status.ACTIVE)
+    open_ += [row for row in asked if row.public]
+    if not open_:
+        return []
+    shown = yield from _shown(ledger, [row.number for row in open_], answers=True)
+    about = tuple(one for one in shown if not one.answered_by)
+    return [Remark(place, RemarkKind.SOLVES, about)] if about else []
+
+
 def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
     """Returns remarks on questions and on replies.
 
@@ -168,7 +179,12 @@ def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
     replied = [edge.target for edge in item.edges if edge.kind is EdgeKind.REPLIES_TO]
     rows = yield from load_any(ledger.no, replied)
     asked = [n for n in replied if not asks and rows[n].type == ItemType.QUESTION and rows[n].public]
-    for question in (yield from _shown(ledger, asked)) if asked else ():
+    # Whether a question is answered is told to those whose own post does not answer it.
+    reply = item.type is ItemType.REPLY
+    answers = item.type is not ItemType.ANSWER and any(
+        not reply or rows[n].author == item.author for n in asked
+    )
+    for question in (yield from _shown(ledger, asked, answers=answers)) if asked else ():
         names = yield from questions.waiting_for(ledger.no, question.number)
         found.append(Remark(place, RemarkKind.ANSWERS, (question,), fields=tuple(names)))
     over = [n for n in dict.fromkeys(replied) if rows[n].public and not TRANSITIONS[Status(rows[n].status)]]
@@ -244,10 +260,11 @@ def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Step
     return []
 
 
-def _shown(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
+def _shown(ledger: Ledger, wanted: Sequence[int], *, answers: bool = False) -> Steps[tuple[Item, ...]]:
     """Returns the items with these numbers, as the agent sees them."""
     rows = yield from load_any(ledger.no, wanted)
-    return tuple((yield from values(ledger.board, [rows[number] for number in wanted], ledger.agent)))
+    listed = [rows[number] for number in wanted]
+    return tuple((yield from values(ledger.board, listed, ledger.agent, answers=answers)))
 
 
 def _is_finding(kind: ItemType, text: str) -> bool:
