@@ -279,8 +279,8 @@ class Agenda:
     """Tasks that are not over, ready ones first, then by priority and age; `total` counts all of them.
 
     `mine` are those that the agent holds, `review` those that wait for somebody like it to confirm. Where no task is
-    left, `over` counts tasks by final state, up to `MAX_OPEN_TASKS` each, and `ended` are those that were planned last,
-    up to `MAX_ENDED`, in the order of their numbers; else both are empty.
+    left, `over` counts tasks by final state, up to `MAX_OPEN_TASKS` each, and `ended` are those that ended last, up
+    to `MAX_ENDED`, in the order of their numbers; else both are empty.
     """
 
     tasks: tuple[Task, ...]

@@ -53,9 +53,7 @@ class PlanAnswer(_Wire):
 
     items: list[WireTask]
     total: int = Field(description="tasks that are not over")
-    ended: list[WireTask] = Field(
-        default=[], description="where none is open, the tasks that were planned last"
-    )
+    ended: list[WireTask] = Field(default=[], description="where none is open, the tasks that ended last")
     mine: list[str] = Field(default=[], description="tasks that you hold")
     review: list[str] = Field(default=[], description="tasks that wait for an agent like you to confirm them")
     reservations: list[WireReservation] = []

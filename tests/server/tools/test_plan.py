@@ -101,6 +101,17 @@ async def test_when_all_tasks_are_over_the_agenda_tells_their_results(board: Any
     ]
 
 
+async def test_the_agenda_tells_the_tasks_that_ended_last_whenever_they_were_planned(board: Any) -> None:
+    ann = await board.join("ann")
+    await ann.do("plan", items=[{"title": f"task {n}"} for n in range(1, 12)])
+    await ann.do("plan", cancel=[f"T-{n}" for n in range(2, 12)], why="enough")
+    board.clock.advance(1)
+    await ann.do("claim")
+    await ann.do("claim", op="done", text="The long one.")
+    ended = [task["id"] for task in (await ann.do("plan"))["ended"]]
+    assert ended == ["T-1", *(f"T-{n}" for n in range(3, 12))]
+
+
 @both
 async def test_a_budget_keeps_tasks_back_and_says_so(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")

@@ -25,8 +25,9 @@ SELECT 'CANCELLED', count(*) FROM (
       AND state IN ('COMPLETED', 'CANCELLED') LIMIT ?2);
 
 -- name: tasks_last
--- The tasks of a board that were planned last, on a board of which none is open.
-SELECT number FROM task WHERE board = ?1 ORDER BY number DESC LIMIT ?2;
+-- The tasks of a board that ended last, of the thousand that were planned last, on a board of which none is open.
+SELECT number FROM (SELECT number, moved_at FROM task WHERE board = ?1 ORDER BY number DESC LIMIT 1000) t
+ORDER BY moved_at DESC, number DESC LIMIT ?2;
 
 -- name: task_add
 -- A new task.
