@@ -281,6 +281,22 @@ async def test_who_replies_to_an_answered_question_is_not_told_that_it_stays_ope
     assert "Q-5 is resolved already" in await ben.say("post", text="I looked it up.", type="LOG", **said)
 
 
+async def test_who_asks_again_what_was_answered_hears_how_to_object_to_the_answer(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("Which port?", "QUESTION")
+    again = {"text": "Which port?", "type": "QUESTION"}
+    same = "same as Q-1: you posted it before, nothing stored"
+    assert (await ada.say("post", **again)).splitlines()[0] == same
+    await ben.post("I have no evidence.", "ANSWER", edges={"replies_to": ["Q-1"]})
+    objects = {"type": "CRITIQUE", "edges": {"critiques": ["A-2"]}, "text": "That names no port."}
+    assert (await ada.say("post", **again)).splitlines()[0] == (
+        f'{same}; A-2 answered it, to object: post(type="CRITIQUE", edges={{"critiques": ["A-2"]}}, text="…")'
+    )
+    await ada.do("post", **objects)
+    await ben.do("debate", op="concede", id="A-2")
+    assert "(unanswered)" in await ada.say("query", type="QUESTION")
+
+
 @pytest.mark.parametrize("edge", ["replies_to", "derived_from", "depends_on"])
 async def test_who_decides_on_a_question_hears_what_closes_it(board: Any, edge: str) -> None:
     ada, ben = await board.join("ada", "ben")

@@ -154,6 +154,10 @@ def _same(id_: str, listed: Sequence[Remark]) -> str:
     times = f" ({len(listed)} times)" if len(listed) > 1 else ""
     fields = sorted({name for remark in listed for name in remark.fields})
     kept = f'; its {", ".join(fields)} stay as they are, post(id="{id_}", …) changes them' if fields else ""
+    answer = listed[0].about[0].answered_by
+    if answer:
+        how = f'post(type="CRITIQUE", edges={{"critiques": ["{answer}"]}}, text="…")'
+        kept += f"; {answer} answered it, to object: {how}"
     return f"same as {id_}{times}: you posted it before, nothing stored{kept}"
 
 

@@ -109,7 +109,9 @@ def remarks(
     by_numbers = 0
     for place, item in enumerate(items):
         if place in same:
-            found.append(Remark(place, RemarkKind.SAME, (item,), fields=same[place]))
+            asked = item.type is ItemType.QUESTION
+            about = (yield from _shown(ledger, [item.number], answers=True)) if asked else (item,)
+            found.append(Remark(place, RemarkKind.SAME, about, fields=same[place]))
         if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
             continue
         if item.edges:
