@@ -534,7 +534,7 @@ def test_a_list_of_tools_needs_no_models_of_answers_and_few_modules(tmp_path: Pa
     assert loaded.isdisjoint(
         {"protocols.wire", "protocols.group_wire", "protocols.version_wire", "server.tools.transaction"}
     )
-    loaded -= {"server.usecases.episodes", "storage.allocator"}  # what runs in the background loads them later
+    loaded -= {"server.usecases.episodes", "storage.allocator"}  # work in the background loads them later
     assert len(loaded) < 320, (len(loaded), "each module costs every start of every client")
 
 

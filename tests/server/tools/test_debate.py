@@ -691,7 +691,10 @@ async def test_a_critique_that_came_too_late_asks_for_nothing_and_can_be_taken_b
     await alice.post("The valve stuck.", "HYPOTHESIS")
     await alice.do("debate", op="concede", id="H-1", reason="The log has it open.")
     text = await bob.say("post", type="CRITIQUE", text="It was open.", edges={"critiques": ["H-1"]})
-    assert "H-1 by alice is INVALIDATED already: C-2 stays but opens no debate, and nothing more is needed" in text
+    assert (
+        "H-1 by alice is INVALIDATED already: C-2 stays but opens no debate, and nothing more is needed"
+        in text
+    )
     heard = await alice.say("wait", seconds=0)
     assert "item.posted C-2 by bob critiques H-1 (H-1 stands no more): It was open." in heard
     assert "\nsettled (no debate is open):\nH-1 by you falls" in await alice.say("read")

@@ -208,7 +208,9 @@ async def test_a_critique_of_what_fell_opens_no_debate_and_is_told_so(board: Any
         "post", text="And the provider throttled nobody.", type="CRITIQUE", edges={"critiques": [claim["id"]]}
     )
     text = boards.text_of(late)
-    assert "H-1 by ada is INVALIDATED already: C-3 stays but opens no debate, and nothing more is needed" in text
+    assert (
+        "H-1 by ada is INVALIDATED already: C-3 stays but opens no debate, and nothing more is needed" in text
+    )
     assert "→ debate" not in text
     assert (await ada.item(claim["id"]))["debate"] == "CONSENSUS"
     await ada.do("query")
