@@ -222,12 +222,17 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The result of a task that came before: its result item's id and the beginning of its text."""
+    """The result of a task that came before: its result item's id and the beginning of its text.
+
+    Where another item took the place of the result, it is that one, and `instead_of` is the id of the result.
+    """
 
     task: int
     title: str
     item: str | None
     text: str
+    status: str = ""
+    instead_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ class WireInput(_Wire):
     title: str
     item: str | None
     text: str
+    status: str = Field(default="", description="of the item")
+    instead_of: str | None = Field(default=None, description="the result, where `item` took its place")
 
 
 class WireAttempt(_Wire):
@@ -267,7 +269,14 @@ def wire_reservation(held: Reservation) -> WireReservation:
 
 def wire_input(given: Input) -> WireInput:
     """Returns the result of a former task as structured results show it."""
-    return WireInput(task=task_id(given.task), title=given.title, item=given.item, text=given.text)
+    return WireInput(
+        task=task_id(given.task),
+        title=given.title,
+        item=given.item,
+        text=given.text,
+        status=given.status,
+        instead_of=given.instead_of,
+    )
 
 
 def wire_attempt(attempt: Attempt) -> WireAttempt:

@@ -75,6 +75,31 @@ async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     ]
 
 
+async def test_who_takes_a_task_gets_what_took_the_place_of_a_former_result(board: Any) -> None:
+    ann, ben, cleo = await board.join("ann", "ben", "cleo")
+    await graph(ann)
+    await ann.do("claim")
+    await ann.do("claim", op="done", id="T-1", text="Nine stations.")
+    await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-1"]})
+    assert "T-1 survey the stations → E-1 (DEBATED): Nine stations." in await ben.say("claim")
+    second = await ann.post("Ten stations.", "RESULT")
+    await ann.do("debate", op="concede", id="E-1", to=second["id"])
+    await ann.post("Ten stations, one closed.", "RESULT", edges={"supersedes": [second["id"]]})
+    await ben.do("claim", op="done", id="T-2", text="A table of nine.")
+    taken = await ben.call("claim")
+    told = "T-1 survey the stations → E-4 (in place of E-1): Ten stations, one closed."
+    assert told in boards.text_of(taken).splitlines()
+    again = await ben.do("plan", why="T-3")
+    assert again["items"][0]["state"] == "RUNNING"
+    done = await ben.say("claim", op="done", id="T-3", text="The report.")
+    assert "T-3 REVIEW" in done
+    await cleo.do("claim", op="verify", id="T-3", ok=True, text="read")
+    failed = await ann.fail("claim", op="verify", id="T-3", ok=True, text="read as well")
+    assert failed["message"].startswith(
+        "T-3 is COMPLETED, confirmed by cleo, and nothing waits to be confirmed."
+    )
+
+
 @both
 async def test_when_all_tasks_are_over_the_agenda_tells_their_results(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")

@@ -54,6 +54,8 @@ async def test_a_file_is_written_read_changed_and_restored(board: Any, mode: str
     assert "artifact_read(path, revision=4)" in failed["message"]
     news = await bob.say("wait", since=0, seconds=0)
     assert "artifact.written by ann: docs/a.md rev 1, written, 13 B" in news
+    said = await bob.say("artifact_write", path="docs/b.md", content="x")
+    assert said.splitlines()[0] == "docs/b.md rev 6 (1 line, 1 B), new; revisions are numbered over all files"
 
 
 @both

@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.agenda import (
     task_id,
 )
 from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
@@ -216,7 +217,11 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
     lines += quoted(task.text) if task.text else []
     for given in taken.inputs:
         text = f": {clip(given.text, _NOTE)}" if given.text else ""
-        lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {given.item or 'no result'}{text}")
+        marks = [f"in place of {given.instead_of}"] if given.instead_of else []
+        marks += [given.status] if given.status not in ("", Status.ACTIVE) else []
+        marked = f" ({', '.join(marks)})" if marks else ""
+        result = f"{given.item or 'no result'}{marked}{text}"
+        lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {result}")
     lines += attempt_lines(taken.brief)
     lines += dead_end_lines(taken.dead_ends)
     lines += rule_lines(claimed.rules)

@@ -374,8 +374,9 @@ def _verify(ledger: Ledger, act: Settle) -> Steps[Settled]:
     """
     row = yield from rows.get_task(ledger.board, act.number)
     if row.state != TaskState.REVIEW:
+        sure = f", {row.why.partition(': ')[0]}," if row.why.startswith(CONFIRMED) else ""
         raise Refused(
-            f"{row.id} is {row.state}, and nothing waits to be confirmed. Nothing was changed.",
+            f"{row.id} is {row.state}{sure} and nothing waits to be confirmed. Nothing was changed.",
             state=row.state,
         )
     yield from _check_reviewer(ledger, row)

@@ -25,8 +25,8 @@ from blackboard_mcp.protocols.sub_boards import BOUND
 
 from ...operation import Write
 from ..ledger.idempotency import Form, repeatable
-from ..ledger.ledger import Ledger, get_board
-from ..ledger.rows import Steps, instant, numbers, sql
+from ..ledger.ledger import Ledger, get_board, load
+from ..ledger.rows import ItemRow, Steps, instant, numbers, sql
 from ..reading.rules import notice_on
 from . import budgets, lapses, reservations, rows
 from .dead_ends import dead_ends
@@ -39,6 +39,8 @@ _OTHERS: Final = 20
 _BRIEF: Final = 5
 _INPUT: Final = 400
 """Characters of the beginning of a former task's result."""
+_LINE: Final = 8
+"""Most times that something took the place of a result and is looked for."""
 
 
 def _taken_again(kept: list[Any]) -> Steps[Taken | None]:
@@ -294,11 +296,34 @@ def _hold(ledger: Ledger, row: TaskRow, paths: Sequence[str], seconds: float) ->
 
 
 def _inputs(no: int, number: int, agent: str) -> Steps[tuple[Input, ...]]:
+    """Returns the results of the tasks that a task comes after, or what took their place."""
     found = yield sql("results_before"), (no, number, _INPUT, agent)
-    return tuple(
-        Input(task, title, None if item is None else item_id(type_, item), text or "")
-        for task, title, item, type_, text in found
-    )
+    places = yield from _places(no, [item for _, _, item, *_ in found if item is not None], agent)
+    inputs = []
+    for task, title, item, type_, text, status in found:
+        result = None if item is None else item_id(type_, item)
+        if (now := places.get(item)) is None:
+            inputs.append(Input(task, title, result, text or "", status or ""))
+        else:
+            inputs.append(Input(task, title, now.id, now.text[:_INPUT], now.status, instead_of=result))
+    return tuple(inputs)
+
+
+def _places(no: int, results: Sequence[int], agent: str) -> Steps[dict[int, ItemRow]]:
+    """Returns what took the place of items, by their numbers: the last of each line that the agent may see."""
+    places: dict[int, ItemRow] = {}
+    ends = {number: number for number in results}
+    for _ in range(_LINE):
+        if not ends:
+            break
+        asked = numbers(set(ends.values()))
+        after = dict((yield sql("successors"), (no, asked)))
+        for root, to, *_ in (yield sql("successions"), (no, asked, agent)):
+            after[root] = to
+        rows = yield from load(no, after.values(), agent)
+        ends = {number: after[end] for number, end in ends.items() if after.get(end) in rows}
+        places.update((number, rows[end]) for number, end in ends.items())
+    return places
 
 
 def _reserve_alone(ledger: Ledger, paths: Sequence[str], seconds: float) -> Steps[Taken]:

@@ -320,8 +320,8 @@ SELECT min(until) FROM task INDEXED BY task_held WHERE board = ?1 AND state IN (
 SELECT name, last_seen FROM agent WHERE board = ?1 AND name IN (SELECT value FROM json_each(?2));
 
 -- name: results_before
--- The results of the tasks that a task comes after: number, title, item and the beginning of its text.
-SELECT t.number, t.title, i.number, i.type, substr(i.text, 1, ?3) FROM task_after a
+-- The results of the tasks that a task comes after: number, title, item, the beginning of its text, and its status.
+SELECT t.number, t.title, i.number, i.type, substr(i.text, 1, ?3), i.status FROM task_after a
 CROSS JOIN task t ON t.board = a.board AND t.number = a.after_task
 LEFT JOIN item i ON i.board = t.board AND i.number = t.result AND t.result > 0 AND VISIBLE(i.owner, ?4)
 WHERE a.board = ?1 AND a.task = ?2 ORDER BY a.after_task;
