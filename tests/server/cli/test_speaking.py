@@ -174,6 +174,19 @@ def test_people_bring_back_what_was_archived(people: tuple[dict[str, str], dict[
     assert "Nothing was changed; ids look like H-17" in refused(ann, "unarchive", "the", "valve")
 
 
+def test_a_number_brings_back_no_other_item_that_holds_it(
+    people: tuple[dict[str, str], dict[str, str]],
+) -> None:
+    ann, _ = people
+    live = answered(ann, "post", "it is the pump")["items"][0]["id"]
+    number = live.partition("-")[2]
+    old = answered(ann, "post", f"valves {number} and 999 leak", "--type", "plan")["items"][0]["id"]
+    answered(ann, "post", "they were mended", "--type", "plan", "--edge", "supersedes", old)
+    assert said(ann, "unarchive", number) == f"not archived, `blackboard-mcp show` has it: {live}\n"
+    assert "nothing of the id 999 is in the archive" in refused(ann, "unarchive", "999")
+    assert said(ann, "unarchive", old.partition("-")[2]).startswith(f"{old} is on ")
+
+
 def test_people_watch_topics(people: tuple[dict[str, str], dict[str, str]]) -> None:
     ann, ben = people
     claim = answered(ben, "post", "the pump burst at 9 bar", "--tag", "pump")["items"][0]["id"]

@@ -184,6 +184,20 @@ async def test_a_hit_is_no_neighbour_of_another_and_neighbours_are_not_restored(
     assert [(n["of"], n["item"]["id"]) for n in found["neighbours"]] == [(second, third)]
 
 
+@pytest.mark.parametrize("named", ["{0}", "999", "{0} 999", "{0} F-999"])
+async def test_restore_takes_numbers_for_ids_and_not_for_words_of_others(board: Any, named: str) -> None:
+    alice = await board.join("alice")
+    live = (await alice.post("Grease."))["id"]
+    number = live.partition("-")[2]
+    old = (await alice.post(f"Valves {number} and 999 leak."))["id"]
+    await alice.post("They are mended.", edges={"supersedes": [old]})
+    told = await alice.do("query_archive", text=named.format(number), restore=True)
+    assert (told["items"], told["mode"]) == ([], "exact")
+    assert (live in told.get("notice", "")) is ("{0}" in named)
+    both = f"{old.partition('-')[2]}, {number}"
+    assert [i["id"] for i in (await alice.do("query_archive", text=both, restore=True))["items"]] == [old]
+
+
 async def test_restore_works_by_search_and_by_id(board: Any) -> None:
     alice = await board.join("alice")
     one, two = await archived(alice, "Gallium melts in the hand", "Indium cries when it is bent")

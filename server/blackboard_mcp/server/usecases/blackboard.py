@@ -87,6 +87,7 @@ from .searching import (
     ArchiveSearch,
     SearchResult,
     ids_alone,
+    numbers_as_ids,
     restored_before,
     search,
     search_board,
@@ -704,6 +705,7 @@ class Blackboard:
         once = None
         if restore:
             await self.check_named(agent, name, ids_alone(query.text))
+            named = replace(named, text=numbers_as_ids(query.text))  # else the words of others would do
         if restore and words.zone is Zone.WORKING:
             raise InvalidInput(
                 "restore brings back what the archive has; zone=working searches only the board. "

@@ -37,6 +37,7 @@ _IDS = re.compile(
 )
 _WORD = re.compile(r"\w")
 _NUMBERS = re.compile(r"\s*[0-9]{1,15}(?:[\s,;]+[0-9]{1,15})*\s*\Z")
+_NUMBER = re.compile(r"(?<![\w.-])[0-9]{1,15}(?![\w.-])")
 _VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
 _NAMED = 10
 _DEPTH = 4
@@ -276,6 +277,12 @@ def ids_alone(text: str) -> list[str]:
     if _WORD.search(_IDS.sub(" ", _VERSION.sub("", text))):
         return []
     return list(dict.fromkeys(found.group().upper() for found in _IDS.finditer(text)))[:_NAMED]
+
+
+def numbers_as_ids(text: str) -> str:
+    """Returns a text of ids and numbers alone with a letter before each number, and any other text as it is."""
+    bare = _VERSION.sub("", text)
+    return text if _WORD.search(_NUMBER.sub(" ", _IDS.sub(" ", bare))) else _NUMBER.sub(r"F-\g<0>", bare)
 
 
 async def _exact(store: BoardStore, agent: str, query: ArchiveQuery, words: ItemQuery) -> list[Item]:
