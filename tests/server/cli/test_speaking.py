@@ -145,6 +145,15 @@ def test_text_on_standard_input_that_is_not_utf_8_is_refused(
     assert said({"BLACKBOARD_DATA": str(tmp_path)}, "query") == before
 
 
+def test_an_empty_name_speaks_for_nobody(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, _ = people
+    told = run(ann, "post", "who says so?", "--agent", "")
+    assert told.returncode == 2
+    assert "'--agent': it is empty; leave it out for the default" in told.stderr
+    answered(ann, "post", "so say I")
+    assert "who says so?" not in said(ann, "query")
+
+
 def test_people_ask_and_answer(people: tuple[dict[str, str], dict[str, str]]) -> None:
     ann, ben = people
     answered(ben, "post", "here I am")

@@ -86,7 +86,7 @@ def target_options(command: Command) -> Command:
         click.option(
             "--config", type=click.Path(path_type=Path), help="TOML file with settings of the folder."
         ),
-        click.option("--agent", metavar="NAME", envvar="BLACKBOARD_AGENT", help=_AGENT),
+        click.option("--agent", metavar="NAME", envvar="BLACKBOARD_AGENT", callback=_agent, help=_AGENT),
         click.option("--board", metavar="ID", envvar="BLACKBOARD_BOARD", help="The board (default: main)."),
         click.option(
             "--token-file", type=click.Path(path_type=Path), envvar="BLACKBOARD_TOKEN_FILE", help=_TOKEN
@@ -101,6 +101,12 @@ def target_options(command: Command) -> Command:
 _AGENT = "Who speaks (default operator; with a token whoever it is for)."
 _TOKEN = "File with an access token for --url; without it the one in BLACKBOARD_TOKEN is sent."
 _URL = "A server in place of a folder, say http://127.0.0.1:8420/mcp."
+
+
+def _agent(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("it is empty; leave it out for the default", context, option)
+    return value
 
 
 def _url(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
