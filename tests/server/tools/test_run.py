@@ -615,8 +615,9 @@ async def test_a_decider_that_is_gone_leaves_the_answer_to_others(board: Any) ->
     board.clock.advance(301)
     await board.opened.conduct().sweep()
     assert (await ann.do("turn", seconds=0))["waits_for"] == []
-    told = 'run-1 settled; cara let its turn to answer lapse: finalize(text="…", cites=["…"]) may answer'
-    assert (await ben.say("turn", seconds=0)).splitlines()[0] == told
+    told = 'cara let its turn to answer lapse: finalize(text="…", cites=["…"]) may answer'
+    assert (await ben.say("turn", seconds=0)).splitlines()[0] == f"run-1 settled; {told}"
+    assert f"run-1 on B-1, rounds over:\n{told}\n" in await ben.say("read")
     assert (await ben.do("finalize", text="The pump."))["posted"]
 
 

@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.runs import Final as Finalized
 from ..strategies.decisions import FORM
 from ..text.lines import clip, closed_to_posts, flat, one_line, quoted, word
 from ..usecases.runs import Standing
+from ..views.tasks import unanswered
 from .participants import said_of
 from .tasks import left, rule_lines
 
@@ -86,8 +87,7 @@ def _waiting(standing: Standing, run: Run, now: datetime) -> str:
     names = ", ".join(whose[:_NAMED]) + (f" +{len(whose) - _NAMED}" if len(whose) > _NAMED else "")
     place = f"{run.id} round {run.round} of {run.max_rounds}"
     if run.state is RunState.SETTLED and not whose:
-        decider = word(run.decider or run.started_by)
-        return f'{run.id} settled; {decider} let its turn to answer lapse: finalize(text="…", cites=["…"]) may answer'
+        return f"{run.id} settled; {unanswered(run)}"
     if run.state is RunState.SETTLED:
         said = f"{run.id} settled: {names or word(run.decider or run.started_by)} answers"
     elif whose:

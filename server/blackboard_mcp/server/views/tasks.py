@@ -103,11 +103,19 @@ def _yours(turn: RunTurn) -> str:
     return f"your turn to {turn.kind}, lease {turn.lease}: turn() says what to do"
 
 
+def unanswered(run: Run) -> str:
+    """Returns what may be done about a settled run whose decider let its turn lapse."""
+    decider = word(run.decider or run.started_by)
+    return f'{decider} let its turn to answer lapse: finalize(text="…", cites=["…"]) may answer'
+
+
 def _whose(run: Run) -> str:
     names = [word(turn.agent) for turn in run.turns if turn.state == "given"]
     more = f" +{len(names) - _LISTED}" if len(names) > _LISTED else ""
     named = ", ".join(names[:_LISTED])
-    return f"{named}{more} {'have' if len(names) > 1 else 'has'} the turn" if names else "nobody has the turn"
+    if not names:
+        return unanswered(run) if run.state is RunState.SETTLED else "nobody has the turn"
+    return f"{named}{more} {'have' if len(names) > 1 else 'has'} the turn"
 
 
 def _section(heading: str, tasks: Sequence[Task], lines: Iterable[str]) -> list[str]:
