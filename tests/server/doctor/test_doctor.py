@@ -32,6 +32,7 @@ from blackboard_mcp.server.doctor import programs
 from blackboard_mcp.server.text.tokens import load_tokenizer
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
 from blackboard_mcp.storage.sqlite import driver, place
+from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import draft
 from click.testing import CliRunner
@@ -543,6 +544,31 @@ def test_a_file_of_another_program_or_a_newer_or_older_one_is_found(data: Path) 
     with changed(data, "PRAGMA user_version=3"):
         assert diagnose(data, "--quick")["schema-older"]["facts"]["schema"] == 3
     assert diagnose(data) == {}
+
+
+def test_each_of_several_boards_is_rebuilt_from_one_copy_of_the_file(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def more() -> None:
+        store = await SqlBoardStore.open(data / "board.sqlite3")
+        for name in ("north", "south"):
+            await store.ensure_board(name, "ada", BoardConfig())
+            await store.post(name, "ada", [draft("a pump leaks", "LOG")], config=BoardConfig())
+        await store.close()
+
+    asyncio.run(more())
+    made = list[Path]()
+    backup = SqliteEngine.backup
+
+    async def counted(engine: SqliteEngine, target: Path) -> None:
+        made.append(target)
+        await backup(engine, target)
+
+    monkeypatch.setattr(SqliteEngine, "backup", counted)
+    alter(data, "UPDATE board SET working_tokens = working_tokens + 1 WHERE id <> 'north'")
+    found = CliRunner().invoke(cli, ["doctor", "--json", "--data", str(data)]).stdout
+    assert [told["facts"]["board"] for told in json.loads(found)["findings"]] == ["main", "south"]
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError, StoreDamaged, StoreError
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.storage.archive import EmbedderChoice, archive_index
-from blackboard_mcp.storage.history.transfer import verify_board
+from blackboard_mcp.storage.history.transfer import frozen, verify_frozen
 from blackboard_mcp.storage.sqlite import examining
 from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -166,28 +166,29 @@ def _kept(retention: Retention | None, found: examining.Examined) -> Iterator[Fi
         )
 
 
-async def _deep(settings: Settings, copy: Path, waiting: int) -> AsyncIterator[Finding]:
+async def _deep(settings: Settings, file: Path, waiting: int) -> AsyncIterator[Finding]:
     """Yields what is wrong with each board's history and the index, working on a copy that may be written to.
 
     `waiting` is the number of changes that wait for the index.
     """
-    store = await SqlBoardStore.open(copy, synchronous="NORMAL")
+    store = await SqlBoardStore.open(file, synchronous="NORMAL")
     try:
-        for board in await store.boards():
-            try:
-                unlike = await verify_board(store, board.id)
-            except StoreError:
-                raise
-            except BlackboardError as error:
-                unlike = [error.message]
-            if unlike:
-                yield problem(
-                    "history-differs",
-                    f"Board {board.id} is not what its history says: {unlike[0].rstrip('.')}.",
-                    _RESTORE,
-                    board=board.id,
-                    all=unlike,
-                )
+        async with frozen(store) as copy:  # one for all boards: it is as large as the file
+            for board in await copy.boards():
+                try:
+                    unlike = await verify_frozen(copy, board.id)
+                except StoreError:
+                    raise
+                except BlackboardError as error:
+                    unlike = [error.message]
+                if unlike:
+                    yield problem(
+                        "history-differs",
+                        f"Board {board.id} is not what its history says: {unlike[0].rstrip('.')}.",
+                        _RESTORE,
+                        board=board.id,
+                        all=unlike,
+                    )
         wanted = await store.settled_keys()
         if not wanted or not settings.index.exists():
             if wanted:

@@ -68,7 +68,7 @@ async def export_board(
         UnknownReference: there is no such board.
         StoreFull: there is no room for the copy.
     """
-    async with _frozen(store, folder) as copy:
+    async with frozen(store, folder) as copy:
         async for page in _pages(copy, board, public=public):
             yield page
 
@@ -121,27 +121,38 @@ async def verify_board(
         UnknownReference: there is no such board.
         BadLine: the history that was written cannot be read.
     """
+    async with frozen(store, folder) as copy:
+        return await verify_frozen(copy, board, folder=folder, step=step)
+
+
+async def verify_frozen(
+    copy: SqlBoardStore,
+    board: str,
+    *,
+    folder: Path | None = None,
+    step: Callable[[int], object] | None = None,
+) -> list[str]:
+    """Does what `verify_board` does, on a copy that `frozen` made."""
     tell = step or (lambda lines: None)
     with _room(folder) as place:
         file = place / "history.jsonl"
-        async with _frozen(store, folder) as copy:
-            with file.open("wb") as out:
-                async for page in _pages(copy, board, public=False):
-                    await asyncio.to_thread(out.write, page)
-                    tell(page.count(b"\n"))
-            with file.open("rb") as lines_of:
+        with file.open("wb") as out:
+            async for page in _pages(copy, board, public=False):
+                await asyncio.to_thread(out.write, page)
+                tell(page.count(b"\n"))
+        with file.open("rb") as lines_of:
 
-                def read_line(most: int) -> bytes:
-                    tell(1)
-                    return lines_of.readline(most)
+            def read_line(most: int) -> bytes:
+                tell(1)
+                return lines_of.readline(most)
 
-                await _build(place / "board.db", read_line)
-            rebuilt = await SqlBoardStore.open(place / "board.db", synchronous="NORMAL")
-            try:
-                no = (await copy.engine.read(lambda: get_board(board))).no
-                return await differences(copy.engine, no, rebuilt.engine, 1)
-            finally:
-                await rebuilt.close()
+            await _build(place / "board.db", read_line)
+        rebuilt = await SqlBoardStore.open(place / "board.db", synchronous="NORMAL")
+        try:
+            no = (await copy.engine.read(lambda: get_board(board))).no
+            return await differences(copy.engine, no, rebuilt.engine, 1)
+        finally:
+            await rebuilt.close()
 
 
 async def _pages(copy: SqlBoardStore, board: str, *, public: bool) -> AsyncGenerator[bytes, None]:
@@ -166,8 +177,12 @@ def _page(extent: exporting.Extent, after: int) -> Callable[[], Steps[list[tuple
 
 
 @asynccontextmanager
-async def _frozen(store: SqlBoardStore, folder: Path | None) -> AsyncIterator[SqlBoardStore]:
-    """Yields a copy of the store as of one moment."""
+async def frozen(store: SqlBoardStore, folder: Path | None = None) -> AsyncIterator[SqlBoardStore]:
+    """Yields a copy of the store as of one moment, from which boards are exported.
+
+    Raises:
+        StoreFull: there is no room for the copy.
+    """
     with _room(folder) as place:
         await store.engine.backup(place / "copy.db")
         copy = await SqlBoardStore.open(place / "copy.db", synchronous="NORMAL")
