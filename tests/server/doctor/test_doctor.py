@@ -31,6 +31,7 @@ from blackboard_mcp.server.demo.process import command, environment
 from blackboard_mcp.server.doctor import programs
 from blackboard_mcp.server.text.tokens import load_tokenizer
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
+from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.sqlite import driver, place
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -637,6 +638,21 @@ def test_an_index_that_cannot_be_read_is_found_and_built_anew(data: Path) -> Non
     assert "index-unreadable" in diagnose(data)
     assert repaired(data) == ["built the archive's index anew: 20 items"]
     assert diagnose(data) == {}
+
+
+def test_the_index_of_an_older_version_is_nothing_to_repair(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = rows.SCHEMA_VERSION + 1
+    monkeypatch.setattr(rows, "SCHEMA_VERSION", newer)
+    found = diagnose(data)
+    assert list(found) == ["index-older"]
+    told = found["index-older"]
+    assert f"has layout {newer - 1}, this version needs {newer}" in told["message"]
+    assert (told["severity"], told["cure"]) == (
+        "warning",
+        "A server of this version builds it anew from the boards when it starts.",
+    )
 
 
 def test_what_waits_for_long_for_the_index_is_found_and_brought_there(data: Path) -> None:

@@ -198,6 +198,10 @@ async def _deep(settings: Settings, file: Path, waiting: int) -> AsyncIterator[F
         try:
             there = await index.keys()
         except ArchiveUnavailable as error:
+            if error.facts.get("reason") == "schema":
+                cure = "A server of this version builds it anew from the boards when it starts."
+                yield warning("index-older", error.message, cure)
+                return
             yield problem(
                 "index-unreadable",
                 f"The archive's index cannot be read: {error.message}",
