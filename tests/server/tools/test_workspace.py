@@ -194,6 +194,12 @@ async def test_rules_of_a_path_reach_who_reads_and_writes_there(board: Any, mode
         "No tabs.",
     ]
     assert "newer than" not in await bob.say("artifact_read", path="docs/a.md")
+    await ann.do("constraint", text="Be kind.")
+    read = await bob.say("artifact_read", path="src/a.py")
+    assert "rules r3 (3), here: K-3; newer than your last view: K-3 → read()" in read
+    await bob.say("read")
+    assert "rules" not in await bob.say("artifact_read", path="src/a.py"), "a view has shown it"
+    assert "rules r3 (3), here: K-1, K-2\n" in await bob.say("artifact_read", path="docs/a.md")
 
 
 @both

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from blackboard_mcp.protocols.rules import RuleBook
+from blackboard_mcp.protocols.rules import BOARD, RuleBook
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.workspace import ArtifactContent, Revision, Written
 
@@ -159,11 +159,15 @@ def rules_whole(book: RuleBook, path: str) -> list[str]:
 
 
 def rules_named(book: RuleBook) -> list[str]:
-    """Returns the ids of the rules in force for a path, and which of them changed since the agent saw them."""
-    if not book.mine:
-        return []
+    """Returns the ids of the rules in force for a path, and which of them changed since the agent saw them.
+
+    Rules for the whole board stand in every view: they are named only if they changed.
+    """
     new = [rule.id for rule in book.unseen]
-    said = f"{book.label}, here: {_some([rule.id for rule in book.mine])}"
+    named = [rule.id for rule in book.mine if rule.scope != BOARD or rule.id in new]
+    if not named:
+        return []
+    said = f"{book.label}, here: {_some(named)}"
     return [f"{said}; newer than your last view: {_some(new)} → read()" if new else said]
 
 
