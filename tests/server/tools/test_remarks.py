@@ -291,9 +291,10 @@ async def test_who_asks_again_what_was_answered_hears_how_to_object_to_the_answe
     assert (await ada.say("post", **again)).splitlines()[0] == same
     await ben.post("I have no evidence.", "ANSWER", edges={"replies_to": ["Q-1"]})
     objects = {"type": "CRITIQUE", "edges": {"critiques": ["A-2"]}, "text": "That names no port."}
-    assert (await ada.say("post", **again)).splitlines()[0] == (
-        f'{same}; A-2 answered it, to object: post(type="CRITIQUE", edges={{"critiques": ["A-2"]}}, text="…")'
-    )
+    for key in ({}, {"idempotency_key": "k"}, {"idempotency_key": "k"}):
+        assert (await ada.say("post", **again, **key)).splitlines()[0] == (
+            f'{same}; A-2 answered it, to object: post(type="CRITIQUE", edges={{"critiques": ["A-2"]}}, text="…")'
+        )
     await ada.do("post", **objects)
     await ben.do("debate", op="concede", id="A-2")
     assert "(unanswered)" in await ada.say("query", type="QUESTION")

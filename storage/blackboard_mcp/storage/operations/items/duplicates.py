@@ -109,9 +109,7 @@ def remarks(
     by_numbers = 0
     for place, item in enumerate(items):
         if place in same:
-            asked = item.type is ItemType.QUESTION
-            about = (yield from _shown(ledger, [item.number], answers=True)) if asked else (item,)
-            found.append(Remark(place, RemarkKind.SAME, about, fields=same[place]))
+            found.append((yield from _same(ledger, place, item, same[place])))
         if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
             continue
         if item.edges:
@@ -131,11 +129,21 @@ def remarks(
     return tuple(found)
 
 
-def repeated(items: Sequence[Item], same: Iterable[Sequence[Any]] = ()) -> tuple[Remark, ...]:
+def repeated(
+    ledger: Ledger, items: Sequence[Item], same: Iterable[Sequence[Any]] = ()
+) -> Steps[tuple[Remark, ...]]:
     """Returns the remarks on repeated items from the positions and fields stored under an idempotency key."""
-    return tuple(
-        Remark(place, RemarkKind.SAME, (items[place],), fields=tuple(fields)) for place, fields in same
-    )
+    found: list[Remark] = []
+    for place, fields in same:
+        found.append((yield from _same(ledger, place, items[place], tuple(fields))))
+    return tuple(found)
+
+
+def _same(ledger: Ledger, place: int, item: Item, fields: tuple[str, ...]) -> Steps[Remark]:
+    """Returns the remark on a repeated item, of a question with its answer."""
+    asked = item.type is ItemType.QUESTION
+    about = (yield from _shown(ledger, [item.number], answers=True)) if asked else (item,)
+    return Remark(place, RemarkKind.SAME, about, fields=fields)
 
 
 def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:

@@ -293,7 +293,7 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
         waiting,
         repeated=True,
         endorsed=tuple(endorsed),
-        remarks=duplicates.repeated(items, same),
+        remarks=(yield from duplicates.repeated(ledger, items, same)),
     )
 
 

@@ -185,7 +185,7 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
         attention=(yield from attention_after(ledger, look)),
         repeated=True,
         endorsed=tuple(endorsed),
-        remarks=duplicates.repeated(items, *same[:1]),
+        remarks=(yield from duplicates.repeated(ledger, items, *same[:1])),
     )
 
 
