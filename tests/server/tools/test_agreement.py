@@ -199,6 +199,9 @@ async def test_who_decides_on_a_problem_that_only_the_text_names_has_the_call_th
     said = await ben.say("post", text="B-1, not B-2 or B-99: restart the pool.", type="DECISION")
     assert f"B-1 stays open; {CLOSES}" in said.splitlines()
     assert "open" not in await ben.say("post", text="XB-1 and B-1-2 are names.", type="DECISION")
+    await ada.post("The cart fails.", "PROBLEM")
+    said = await ben.say("post", text="B-1: " * 9 + "restart the pool, which mends B-5.", type="DECISION")
+    assert "B-1, B-5 stay open" in said
 
 
 async def test_whoever_waits_for_an_agreed_decision_hears_how_its_problem_is_closed(board: Any) -> None:

@@ -176,7 +176,7 @@ def open_problems(ledger: Ledger, item: ItemRow) -> Steps[list[ItemRow]]:
         return []
     touching = yield sql("edges_touching"), (ledger.no, numbers([item.number]))
     about = [row[2] for row in touching if row[0] == item.number and row[1] in ABOUT_PROBLEM]
-    about += map(int, _PROBLEM.findall(item.text)[:_TOLD])
+    about += list(dict.fromkeys(map(int, _PROBLEM.findall(item.text))))[:_TOLD]
     rows = yield from load_any(ledger.no, about)
     open_ = (row for row in rows.values() if row.type == ItemType.PROBLEM and row.status == Status.ACTIVE)
     return [row for row in open_ if row.public][:_TOLD]
