@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -121,6 +122,31 @@ def test_records_that_could_not_be_written_are_counted_once_they_can_be(tmp_path
     assert log.read_text("utf-8").split("\n") == [
         *("", "3 lines were left out: they could not be written", "written 0", "written 1", "")
     ]
+
+
+def test_no_lost_record_is_counted_twice_where_there_is_room_for_the_count_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 0
+
+    def write(fd: int, data: bytes) -> None:
+        nonlocal room
+        written = os.write(fd, data[:room])
+        room -= written
+        if written < len(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(log_lines, "write_all", write)
+    count = "\n1 lines were left out: they could not be written\n"
+    with (tmp_path / "log").open("wb") as file:
+        handler = Aside(file.fileno())
+        for n, more in enumerate((3, len(count), 1000)):
+            room = more
+            handler.handle(logging.makeLogRecord({"msg": f"record {n}"}))
+            handler.flush()
+    said = (tmp_path / "log").read_text("utf-8")
+    assert sum(map(int, re.findall(r"^(\d+) lines were left out", said, re.MULTILINE))) == 2
+    assert said.endswith("\nrecord 2\n")
 
 
 def test_all_that_waits_is_written_before_the_end_also_where_there_is_no_more_room() -> None:

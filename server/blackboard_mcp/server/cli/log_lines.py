@@ -88,14 +88,18 @@ class Aside(logging.Handler):
                 continue
             if left_out := self._left_out - told:
                 waiting += f"\n{left_out} lines were left out: nobody read the log"
-            if lost:  # of the first of them a part may be there
-                waiting = f"\n{lost} lines were left out: they could not be written\n{waiting}"
             try:
-                write_all(self._fd, f"{waiting}\n".encode(self._encoding, "backslashreplace"))
+                if lost:  # of the first of them a part may be there
+                    self._write(f"\n{lost} lines were left out: they could not be written")
+                    lost = 0
+                self._write(waiting)
             except OSError:  # a log on a full disk changes nothing for anybody
                 lost += 1
             else:
-                told, lost = told + left_out, 0
+                told += left_out
+
+    def _write(self, lines: str) -> None:
+        write_all(self._fd, f"{lines}\n".encode(self._encoding, "backslashreplace"))
 
 
 @dataclass(slots=True)
