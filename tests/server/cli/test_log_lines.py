@@ -165,10 +165,10 @@ def test_all_that_waits_is_written_before_the_end_also_where_there_is_no_more_ro
         patch.setattr(log_lines, "_LAST_SECONDS", PATIENCE)
         reader.start()
         handler.flush()
-    assert b"".join(read).count(b"\n") > MOST_WAITING
     os.close(writing)
     reader.join()
     os.close(reading)
+    assert b"".join(read).count(b"\n") > MOST_WAITING
 
 
 _COLLECTING = """
