@@ -35,7 +35,7 @@ from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.sqlite import driver, place
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.harness import draft
+from blackboard_mcp.storage.testing.harness import HandClock, draft
 from click.testing import CliRunner
 from patience import PATIENCE, until
 from ports import free_port
@@ -599,6 +599,14 @@ def test_a_lease_from_a_clock_that_was_ahead_is_found_and_freed(data: Path) -> N
     assert diagnose(data, "--quick")["lease-stuck"]["facts"] == {"leases": ["prune:main"]}
     assert repaired(data) == ["freed 1 leases"]
     assert diagnose(data, "--quick") == {}
+
+
+async def test_what_was_indexed_while_the_clock_was_ahead_is_no_lease(data: Path) -> None:
+    clock = HandClock(datetime.now(UTC) + timedelta(days=365))
+    store = await SqlBoardStore.open(data / "board.sqlite3", clock=clock)
+    await store.outbox_fed([99], "one")
+    await store.close()
+    assert await asyncio.to_thread(diagnose, data, "--quick") == {}
 
 
 def test_a_damaged_log_is_found(data: Path) -> None:

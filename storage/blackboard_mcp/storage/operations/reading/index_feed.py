@@ -30,7 +30,7 @@ WAITING_READ = 64_000_000
 """The characters after which no more texts are examined; the search is then told that more wait."""
 _PAGE = 20
 _FED: Final = "archive-fed"
-"""The lease, over at once, under whose name the last index that took changes is noted."""
+"""The lease, never taken, under whose name the last index that took changes is noted."""
 
 
 def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
@@ -63,7 +63,7 @@ def outbox_done(write: Write, ids: Sequence[int]) -> Steps[None]:
 def outbox_fed(write: Write, ids: Sequence[int], life: str) -> Steps[None]:
     """Removes changes by their ids from the outbox, and notes that the index of this life took them in."""
     yield from outbox_done(write, ids)
-    yield sql("lease_put"), (_FED, f"{max(ids)} {life}", write.now)
+    yield sql("lease_put"), (_FED, f"{max(ids)} {life}", 0)
 
 
 def fed() -> Steps[Fed | None]:
