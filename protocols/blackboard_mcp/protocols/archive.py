@@ -152,7 +152,10 @@ class FedSource(Protocol):
     """A store that notes which index took its changes: an optional capability, so that several may share an outbox."""
 
     async def outbox_fed(self, ids: Sequence[int], life: str) -> None:
-        """Does as `outbox_done`, and notes in the same transaction that the index of this life took the changes."""
+        """Does as `outbox_done`, and notes in the same transaction that the index of this life took the changes.
+
+        Nothing is noted if none of them was there any more: an index that stalled comes after another.
+        """
         ...
 
     async def fed(self) -> Fed | None:

@@ -602,6 +602,7 @@ def test_a_lease_from_a_clock_that_was_ahead_is_found_and_freed(data: Path) -> N
 
 
 async def test_what_was_indexed_while_the_clock_was_ahead_is_no_lease(data: Path) -> None:
+    alter(data, "INSERT INTO outbox VALUES (99, 1, 1)")
     clock = HandClock(datetime.now(UTC) + timedelta(days=365))
     store = await SqlBoardStore.open(data / "board.sqlite3", clock=clock)
     await store.outbox_fed([99], "one")

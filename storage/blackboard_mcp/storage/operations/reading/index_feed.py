@@ -61,9 +61,12 @@ def outbox_done(write: Write, ids: Sequence[int]) -> Steps[None]:
 
 
 def outbox_fed(write: Write, ids: Sequence[int], life: str) -> Steps[None]:
-    """Removes changes by their ids from the outbox, and notes that the index of this life took them in."""
-    yield from outbox_done(write, ids)
-    yield sql("lease_put"), (_FED, f"{max(ids)} {life}", 0)
+    """Removes changes by their ids from the outbox, and notes that the index of this life took them in.
+
+    Another index that removed all of them before may have taken further ones, and stays noted.
+    """
+    if (yield sql("outbox_done"), (numbers(ids),)):
+        yield sql("lease_put"), (_FED, f"{max(ids)} {life}", 0)
 
 
 def fed() -> Steps[Fed | None]:

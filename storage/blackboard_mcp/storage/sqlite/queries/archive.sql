@@ -24,8 +24,8 @@ WHERE o.board = ?1 AND i.zone = 'archive' AND i.deleted = 0 AND VISIBLE(i.owner,
 ORDER BY i.number DESC LIMIT ?3;
 
 -- name: outbox_done
--- The index has learnt these rows (a JSON list of ids).
-DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1));
+-- The index has learnt these rows (a JSON list of ids); those that were still there.
+DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1)) RETURNING id;
 
 -- name: outbox_empty
 -- 1 if nothing waits for the index.

@@ -393,3 +393,19 @@ class FedTests:
             await at.store.outbox_fed(ids[position : position + 1], life)
             assert await at.store.fed() == (life, ids[position])
             assert (await at.store.outbox_batch(9)).ids == ids[position + 1 :]
+
+    async def test_an_index_that_comes_after_another_took_the_same_changes_is_not_noted(
+        self, at: Table
+    ) -> None:
+        if not isinstance(at.store, FedSource):
+            pytest.skip("the store does not note which index took its changes")
+        await at.batch("alice", *(draft(str(n)) for n in range(3)))
+        await at.gone(1, 2, 3)
+        ids = (await at.store.outbox_batch(9)).ids
+        for taken, life, noted in (
+            (ids[:1], "one", ("one", ids[0])),
+            (ids[:2], "two", ("two", ids[1])),
+            (ids[:2], "one", ("two", ids[1])),
+        ):
+            await at.store.outbox_fed(taken, life)
+            assert await at.store.fed() == noted
