@@ -220,6 +220,8 @@ def test_a_decision_does_not_say_that_what_it_is_about_is_settled(
     assert f"  {question} is settled by an answer only\n" in said(
         ben, "post", "we look it up", "--type", "decision", "--edge", "replies_to", question
     )
+    told = said(ann, "post", "I look, too", "--type", "reply", "--edge", "replies_to", question)
+    assert f"  {question} waits for nobody any more, unless you asked it yourself\n" in told
     answer = said(ben, "post", "the upper", "--type", "answer", "--edge", "replies_to", question)
     assert f"  {question} waits for nobody any more\n" in answer
 

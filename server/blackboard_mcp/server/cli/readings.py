@@ -51,6 +51,10 @@ _REMARKS = {
     "unknown": "{fields} was never on this board",
     "unseen": "on the same matter, and not shown to you yet: {about}",
 }
+_SETTLES = {
+    "answer": "waits for nobody any more",
+    "reply": "waits for nobody any more, unless you asked it yourself",
+}
 
 
 def type_of(id_: str) -> str:
@@ -113,8 +117,8 @@ def _stands(item: WireItem) -> str:
 
 def _remark(remark: WireRemark) -> str:
     if remark.kind == "answers" and not remark.fields:
-        settles = type_of(remark.id) in ("answer", "reply")
-        return f"{some(remark.about)} {'waits for nobody any more' if settles else 'is settled by an answer only'}"
+        told = _SETTLES.get(type_of(remark.id), "is settled by an answer only")
+        return f"{some(remark.about)} {told}"
     if remark.kind == "unknown":
         remark = remark.model_copy(update={"fields": remark.fields[:1]})
     about = some(remark.about) + (f" and {remark.more} more" if remark.more else "")
