@@ -131,7 +131,7 @@ def test_a_broken_copy_fails_and_the_capability_is_named(there: dict[str, str]) 
     rows = [line.split("\t")[:2] for line in done.stdout.splitlines()[:3]]
     assert rows == [["methods", "passed"], ["events", "passed"], ["rules", "failed"]]
     assert re.search(r"^rules: test_\w+ \(ruling\.py:\d+\): .*assert", done.stdout, re.MULTILINE)
-    assert "\nrules: 2 more; --json tells all\n" in done.stdout
+    assert "\nrules: 3 more; --json tells all\n" in done.stdout
 
 
 def test_missing_methods_are_named_and_the_rest_is_run(there: dict[str, str]) -> None:
