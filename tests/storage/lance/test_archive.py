@@ -17,7 +17,7 @@ from blackboard_mcp.storage.lance import index as index_module
 from blackboard_mcp.storage.lance import pending as pending_module
 from blackboard_mcp.storage.lance.index import NO_MODEL, LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
-from blackboard_mcp.storage.lance.pending import search_archive
+from index_searches import search_archive
 from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]

@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, StoreBusy
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import LEASE, Indexer
-from blackboard_mcp.storage.lance.pending import search_archive
+from index_searches import search_archive
 from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]

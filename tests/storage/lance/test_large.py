@@ -16,8 +16,8 @@ from blackboard_mcp.storage.lance import counts as counts_module
 from blackboard_mcp.storage.lance import engines, folder, upkeep
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
-from blackboard_mcp.storage.lance.pending import search_archive
 from blackboard_mcp.storage.lance.words import words
+from index_searches import search_archive
 from profiles import NIGHTLY
 
 Make = Callable[..., ArchiveDocument]

@@ -12,10 +12,10 @@ from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, Arch
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import workers
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
-from blackboard_mcp.storage.lance.pending import search_archive
 from blackboard_mcp.storage.operations.reading import index_feed
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table
+from index_searches import search_archive
 from patience import PATIENCE
 
 LONG = "filling words of no weight " * 7_000

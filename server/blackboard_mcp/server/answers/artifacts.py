@@ -105,9 +105,8 @@ def written_lines(written: Written, book: RuleBook, agent: str, look: Look, *, u
         back = f'artifact_history(path="{path}", revision={now.before}, restore=true)'
         lines = [f"deleted {name} in rev {now.number}; {back} brings it back"]
     else:
-        was = f"was rev {former.number} by {word(former.agent)}" if former is not None else "new"
-        if former is None and now.number > 1:
-            was += "; revisions are numbered over all files"
+        new = "new; revisions are numbered over all files" if now.number > 1 else "new"
+        was = new if former is None else f"was rev {former.number} by {word(former.agent)}"
         lines = [f"{name} rev {now.number} ({size_words(now)}), {was}"]
     if former is not None and former.agent != agent and unseen:
         lines.append(

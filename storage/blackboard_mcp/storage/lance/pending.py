@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.archive import (
-    ArchiveAnswer,
     ArchiveDocument,
-    ArchiveIndex,
     ArchiveQuery,
     ArchiveSource,
     Embedder,
@@ -44,18 +42,8 @@ Cut = tuple[tuple[int, tuple[str, ...]], ...]
 Key = tuple[str, int, int]
 
 
-async def search_archive(source: ArchiveSource, index: ArchiveIndex, query: ArchiveQuery) -> ArchiveAnswer:
-    """Returns the index's answer, including items that are not indexed yet.
-
-    Raises:
-        ArchiveUnavailable: the index did not answer, or more items of the board wait than a search reads.
-    """
-    # Read the outbox first: an item that leaves it meanwhile is in the index then.
-    return await index.search(query, await waiting_of(source, query.board))
-
-
 async def waiting_of(source: ArchiveSource, board: str) -> Waiting:
-    """Returns what waits on a board for the index.
+    """Returns what waits on a board for the index. Call it before the search: what leaves meanwhile is found there.
 
     Raises:
         ArchiveUnavailable: more items wait than a search reads.

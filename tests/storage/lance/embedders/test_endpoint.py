@@ -19,7 +19,7 @@ from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
 from blackboard_mcp.storage.lance.embedders.endpoint import BATCH, EndpointEmbedder, EndpointError
 from blackboard_mcp.storage.lance.index import MODEL_DOWN, OTHER_MODEL, LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
-from blackboard_mcp.storage.lance.pending import search_archive
+from index_searches import search_archive
 from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]
