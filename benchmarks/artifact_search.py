@@ -405,7 +405,7 @@ FRESH = (
     ("serialisability checker: live cells under a glob at a sequence number", "walk/serialising.py", "_live"),
     (
         "group commit on PostgreSQL: run waiting jobs in one transaction and rerun some alone after an error",
-        "postgres/engine.py",
+        "postgres/writing.py",
         "_attempt",
     ),
     (

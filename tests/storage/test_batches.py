@@ -26,6 +26,7 @@ from blackboard_mcp.storage.operations.items import posting
 from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
+from blackboard_mcp.storage.postgres.writing import Writer
 from blackboard_mcp.storage.sqlite import group, packing
 from blackboard_mcp.storage.sqlite.group import GroupWriter
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -55,7 +56,7 @@ def _unexpected(*given: Any) -> Any:
 
 
 def _grouped(real: Any) -> Any:
-    async def group(self: PostgresEngine, first: Any, *, alone: bool = False) -> None:
+    async def group(self: Writer, first: Any, *, alone: bool = False) -> None:
         assert not alone, "posts that failed together ran once more"
         await real(self, first, alone=alone)
 
@@ -77,7 +78,7 @@ async def opened(*, again: bool = False, folder: Path | None = None) -> AsyncIte
         patch.setattr(group, "_FEWEST", 1)
         if not again:
             patch.setattr(GroupWriter, "_one_by_one", _unexpected)
-            patch.setattr(PostgresEngine, "_group", _grouped(PostgresEngine._group))
+            patch.setattr(Writer, "_group", _grouped(Writer._group))
         try:
             at = Table(store)
             for agent in AGENTS:

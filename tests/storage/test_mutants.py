@@ -42,6 +42,7 @@ from blackboard_mcp.storage.operations.ledger import read_set, rows
 from blackboard_mcp.storage.operations.ledger.ledger import Ledger, load_any
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
+from blackboard_mcp.storage.postgres.writing import Writer
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -158,12 +159,12 @@ def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
             job.future.get_loop().call_soon_threadsafe(settle)
 
     patch.setattr(group.GroupWriter, "_attempt", attempt)
-    commit = PostgresEngine._commit
+    commit = Writer.commit
 
-    async def whatever(self: PostgresEngine, *given: Any) -> None:
+    async def whatever(self: Writer, *given: Any) -> None:
         await commit(self, *given)
 
-    patch.setattr(PostgresEngine, "_commit", whatever)
+    patch.setattr(Writer, "commit", whatever)
 
 
 def _resolve(future: Any, result: Any) -> None:

@@ -181,7 +181,7 @@ async def _opened(
             index_process=index_process,
         )
         if settings.on_postgres and not memory:
-            cast(Any, opened).engine.struck = archive.doubt
+            cast(Any, opened).engine.news.struck = archive.doubt
         endpoint = chat_endpoint(settings)
         writer = summary_writer(settings, store, tokenizers, endpoint)
         pruner = Pruner(
@@ -220,7 +220,7 @@ async def _opened(
             keep_up("below", below.run)
             keep_up("episodes", lambda: _episodes(blackboard))
             if settings.on_postgres and not memory:
-                peers = cast(Any, opened).engine
+                peers = cast(Any, opened).engine.news
             if peers is not None:
                 from .limits.shared_rates import share
 

@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.errors import (
 )
 from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.operations.ledger.rows import sql
-from blackboard_mcp.storage.postgres import engine, migrating, session
+from blackboard_mcp.storage.postgres import engine, migrating, session, writing
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.session import Session
@@ -171,7 +171,7 @@ async def test_losing_every_notification_loses_nothing(
     async def dropped() -> None:
         return None
 
-    monkeypatch.setattr(other.engine, "_notify", dropped)
+    monkeypatch.setattr(other.engine.news, "_notify", dropped)
     try:
         await store.ensure_board("main", "alice", CONFIG)
         at = Table(store)
@@ -250,8 +250,8 @@ def _message(kind: bytes, severity: bytes, code: bytes) -> bytes:
 async def _announce_the_end(store: SqlBoardStore, between: Proxy) -> None:
     """Has all connections told that they end, as by backends that were terminated and still clean up; returns then."""
     own = cast(PostgresEngine, store.engine)
-    assert own._news is not None
-    untold = {one._raw for one in (own._writer, *own._readers, own._news) if one.is_open}
+    assert own.news.session is not None
+    untold = {one._raw for one in (own._writer, *own._readers, own.news.session) if one.is_open}
     heard = asyncio.Event()
 
     def hear(connection: asyncpg.Connection, notice: object) -> None:
@@ -311,7 +311,7 @@ async def test_news_come_again_after_whatever_listening_failed_with(
     try:
         own = cast(PostgresEngine, store.engine)
         failed = asyncio.Event()
-        given, left = own._look, 2
+        given, left = own.news._look, 2
 
         async def look() -> None:
             nonlocal left
@@ -321,7 +321,7 @@ async def test_news_come_again_after_whatever_listening_failed_with(
             failed.set()
             raise failure
 
-        monkeypatch.setattr(own, "_look", look)
+        monkeypatch.setattr(own.news, "_look", look)
         await Table(other).post("bob", "wakes it", "FACT")
         async with asyncio.timeout(PATIENCE):
             await failed.wait()
@@ -338,7 +338,7 @@ async def test_news_come_again_after_whatever_listening_failed_with(
 async def test_a_connection_that_could_not_be_located_is_made_anew(
     store: SqlBoardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    news = cast(PostgresEngine, store.engine)._news
+    news = cast(PostgresEngine, store.engine).news.session
     assert news is not None
     given, raised = news.locate, TimeoutError()
 
@@ -346,7 +346,7 @@ async def test_a_connection_that_could_not_be_located_is_made_anew(
         monkeypatch.setattr(news, "locate", given)
         raise raised
 
-    async with cast(PostgresEngine, store.engine)._speaking:
+    async with cast(PostgresEngine, store.engine).news.speaking:
         news.drop()
         monkeypatch.setattr(news, "locate", locate)
         with pytest.raises(session.Lost):
@@ -364,7 +364,7 @@ async def test_a_commit_that_nobody_can_tell_of_says_so(
         async def unknown(*given: object) -> None:
             return None
 
-        monkeypatch.setattr(store.engine, "_state", unknown)
+        monkeypatch.setattr(store.engine._writing, "_state", unknown)
         between.cut_after = b"COMMIT"
         with pytest.raises(StoreError, match="idempotency_key"):
             await at.post("alice", "after", "FACT")
@@ -382,8 +382,8 @@ async def test_calls_that_shared_a_commit_nobody_can_tell_of_are_not_made_again(
         async def unknown(*given: object) -> None:
             return None
 
-        monkeypatch.setattr(store.engine, "_state", unknown)
-        monkeypatch.setattr(engine, "_SPAN", PATIENCE)
+        monkeypatch.setattr(store.engine._writing, "_state", unknown)
+        monkeypatch.setattr(writing, "_SPAN", PATIENCE)
         own = await asyncpg.connect(postgres_server.server().address)
         try:
             # While another has the lock of all writers, the calls come together.
@@ -391,7 +391,7 @@ async def test_calls_that_shared_a_commit_nobody_can_tell_of_are_not_made_again(
                 await own.execute(f"SELECT * FROM {schema_of(address)}.installation FOR UPDATE")  # noqa: S608 - ours
                 calls = [asyncio.create_task(at.post("alice", f"after {n}", "FACT")) for n in range(4)]
                 async with asyncio.timeout(PATIENCE):
-                    while len(store.engine._jobs) < 3:  # noqa: ASYNC110 - the calls set no event
+                    while len(store.engine._writing._jobs) < 3:  # noqa: ASYNC110 - the calls set no event
                         await asyncio.sleep(0.001)
                 between.cut_after = b"COMMIT"
             done = await asyncio.gather(*calls, return_exceptions=True)
@@ -471,7 +471,7 @@ async def test_calls_that_wait_behind_one_without_an_answer_are_refused_at_their
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = await PostgresEngine.open(Address.parse(address), readers=1, deadline=0.5)
-    answered, attempt, snapshot = asyncio.Event(), opened._attempt, opened._snapshot
+    answered, attempt, snapshot = asyncio.Event(), opened._writing._attempt, opened._snapshot
 
     async def write(group: Any, **given: Any) -> Any:
         await answered.wait()
@@ -481,7 +481,7 @@ async def test_calls_that_wait_behind_one_without_an_answer_are_refused_at_their
         await answered.wait()
         return await snapshot(*given)
 
-    monkeypatch.setattr(opened, "_attempt", write)
+    monkeypatch.setattr(opened._writing, "_attempt", write)
     monkeypatch.setattr(opened, "_snapshot", read)
     try:
         first = [asyncio.create_task(opened.write(_touch)), asyncio.create_task(opened.read(_count))]
@@ -501,15 +501,15 @@ async def test_calls_that_wait_behind_one_without_an_answer_are_refused_at_their
 async def test_writes_wait_beyond_the_deadline_while_the_database_takes_others(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_MEMBERS", 1)
+    monkeypatch.setattr(writing, "_MEMBERS", 1)
     opened = await PostgresEngine.open(Address.parse(address), deadline=3.0)
-    attempt = opened._attempt
+    attempt = opened._writing._attempt
 
     async def slow(group: Any, **given: Any) -> Any:
         await asyncio.sleep(0.2)
         return await attempt(group, **given)
 
-    monkeypatch.setattr(opened, "_attempt", slow)
+    monkeypatch.setattr(opened._writing, "_attempt", slow)
     try:
         await asyncio.gather(*(opened.write(_count) for _ in range(20)))
     finally:
@@ -761,11 +761,11 @@ async def test_news_goes_on_while_the_server_counts_large_tables() -> None:
         server.sql(SLOW)
         await holder.execute("SELECT pg_advisory_lock(77)")
         table, heard = Table(store), asyncio.Event()
-        other.engine.heard = lambda words: heard.set()
+        other.engine.news.heard = lambda words: heard.set()
         async with asyncio.timeout(PATIENCE):
             while not int(await asyncio.to_thread(server.sql, counting)):
                 await table.post("alice", "a fact", "FACT")
-            await store.engine.tell("anybody there?")
+            await store.engine.news.tell("anybody there?")
             await heard.wait()
         assert int(await asyncio.to_thread(server.sql, counting)), "it was told meanwhile"
         await holder.execute("SELECT pg_advisory_unlock(77)")
@@ -848,11 +848,11 @@ def _count() -> Steps:
 async def test_a_server_hears_the_others_whatever_it_tells_them_while_it_connects(
     address: str, store: SqlBoardStore
 ) -> None:
-    speaking = cast(PostgresEngine, store.engine)
+    speaking = cast(PostgresEngine, store.engine).news
     for _ in range(5):
         other = await open_postgres_store(address)
         try:
-            hearing, heard = cast(PostgresEngine, other.engine), asyncio.Event()
+            hearing, heard = cast(PostgresEngine, other.engine).news, asyncio.Event()
             hearing.heard = lambda words, heard=heard: heard.set()  # type: ignore[misc]
             until_then = time.monotonic() + PATIENCE
             while not heard.is_set() and time.monotonic() < until_then:
@@ -884,7 +884,7 @@ async def test_a_clock_that_is_set_while_the_server_runs_is_allowed_for(
     address: str, monkeypatch: pytest.MonkeyPatch, pooled: str
 ) -> None:
     store = await open_postgres_store(address + pooled)
-    at, right = cast(PostgresEngine, store.engine), time.time
+    at, right = cast(PostgresEngine, store.engine).news, time.time
     try:
         assert abs(at.ahead) < PATIENCE
         with monkeypatch.context() as late:
@@ -903,7 +903,7 @@ async def test_a_server_whose_index_was_struck_off_notes_it_again_and_says_so(
     readers = f"{schema_of(address)}.index_reader"
     store = await open_postgres_store(address + pooled)
     struck = asyncio.Event()
-    cast(PostgresEngine, store.engine).struck = struck.set
+    cast(PostgresEngine, store.engine).news.struck = struck.set
     try:
         postgres_server.server().sql(f"DELETE FROM {readers}")  # noqa: S608 - a name of ours
         async with asyncio.timeout(PATIENCE):
@@ -931,9 +931,9 @@ async def test_the_kit_sees_writers_that_take_no_lock(
         boards = [f"board{n}" for n in range(30)]
         for board in boards:
             await one.ensure_board(board, "alice", CONFIG)
-        monkeypatch.setattr(engine, "_LOCK", unlocked)
+        monkeypatch.setattr(writing, "_LOCK", unlocked)
         # Posts that run together are made again one by one where they clash, which would hide the mistake.
-        monkeypatch.setattr(engine, "_batch_of", lambda job: None)
+        monkeypatch.setattr(writing, "_batch_of", lambda job: None)
 
         async def everywhere() -> None:
             for board in boards:

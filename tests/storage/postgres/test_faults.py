@@ -22,7 +22,7 @@ import pytest
 from blackboard_mcp.protocols.clock import SystemClock
 from blackboard_mcp.protocols.errors import CursorExpired, StoreBusy, StoreError, StoreFull
 from blackboard_mcp.protocols.metering import METER, Meter
-from blackboard_mcp.storage.postgres import engine, session
+from blackboard_mcp.storage.postgres import news, session, writing
 from blackboard_mcp.storage.postgres.address import Address
 from blackboard_mcp.storage.postgres.engine import PostgresEngine
 from blackboard_mcp.storage.postgres.store import open_postgres_store
@@ -164,12 +164,12 @@ async def test_a_database_that_stalls_counts_as_little_of_its_callers_work(tmp_p
     async with behind(tmp_path) as (store, between):
         at = Table(store)
         await at.post("alice", "before", "FACT")
-        between.delay = 4 * engine._MOST_COUNTED
+        between.delay = 4 * writing._MOST_COUNTED
         for call in (at.query, lambda: at.post("alice", "during", "FACT")):
             token = METER.set(meter := Meter())
             await call()
             METER.reset(token)
-            assert meter.seconds == engine._MOST_COUNTED
+            assert meter.seconds == writing._MOST_COUNTED
 
 
 async def _posted(at: Table, text: str) -> int:
@@ -206,7 +206,7 @@ async def test_a_server_whose_notification_was_not_answered_goes_on_to_notify_th
     listener = await asyncpg.connect(postgres_server.server().address)
     try:
         await listener.add_listener(
-            engine.CHANNEL, lambda listening, sender, channel, schema: connections.add(sender)
+            news.CHANNEL, lambda listening, sender, channel, schema: connections.add(sender)
         )
         async with behind(tmp_path) as (store, between), asyncio.timeout(PATIENCE):
             at = Table(store)
@@ -224,11 +224,11 @@ async def test_a_server_whose_notification_was_not_answered_goes_on_to_notify_th
 async def test_a_connection_for_news_whose_database_is_gone_unseen_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_UNHEARD", 1.0)
+    monkeypatch.setattr(news, "_UNHEARD", 1.0)
     async with behind(tmp_path) as (store, between), asyncio.timeout(PATIENCE):
         at = Table(store)
         await at.post("alice", "before", "LOG")
-        look = engine._LOOK[:20].encode()  # its words are sent once on each connection
+        look = news._LOOK[:20].encode()  # its words are sent once on each connection
         between.silent_after = look
         between.cut()
         for _ in range(2):

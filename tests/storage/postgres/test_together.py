@@ -12,7 +12,7 @@ import postgres_server
 import pytest
 from blackboard_mcp.protocols.errors import Conflict, StoreError
 from blackboard_mcp.protocols.remarks import RemarkKind
-from blackboard_mcp.storage.postgres import engine, together
+from blackboard_mcp.storage.postgres import together, writing
 from blackboard_mcp.storage.postgres.session import Session
 from blackboard_mcp.storage.postgres.store import open_postgres_store
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -28,7 +28,7 @@ _MOVE = "UPDATE lease SET until = ?2 WHERE name = ?1"
 
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqlBoardStore]:
-    monkeypatch.setattr(engine, "_SPAN", PATIENCE)  # calls share a transaction however slow the machine is
+    monkeypatch.setattr(writing, "_SPAN", PATIENCE)  # calls share a transaction however slow the machine is
     opened = await open_postgres_store(postgres_server.address(tmp_path))
     yield opened
     await opened.close()

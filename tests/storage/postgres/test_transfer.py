@@ -102,7 +102,7 @@ async def test_an_import_whose_commit_nobody_can_tell_of_does_not_say_that_nothi
             async def unknown(*given: object) -> None:
                 return None
 
-            monkeypatch.setattr(store.engine, "_state", unknown)
+            monkeypatch.setattr(store.engine._writing, "_state", unknown)
             between.cut_after = b"COMMIT\0"
             with pytest.raises(StoreError, match="look whether the board is there") as told:
                 await _taken(store, history)

@@ -28,7 +28,7 @@ class DatabaseClock:
 
     def now(self) -> datetime:
         """Returns the database's present time in UTC."""
-        return datetime.now(UTC) + timedelta(seconds=self._engine.ahead)
+        return datetime.now(UTC) + timedelta(seconds=self._engine.news.ahead)
 
 
 async def open_postgres_store(

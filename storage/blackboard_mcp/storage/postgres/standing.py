@@ -1,0 +1,24 @@
+"""How the database stands to this process, as its connections last found it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blackboard_mcp.storage.trouble import Trouble
+
+AWAY = Trouble("stopped", "The database cannot be reached.")
+
+
+@dataclass(slots=True)
+class Standing:
+    """The state of a database.
+
+    Attributes:
+        pulse: the number of commits that this process made or learned of last.
+        trouble: the reason why it does not write; `None` if it does.
+        outdated: the error for each call, once a newer version of the product has migrated the schema.
+    """
+
+    pulse: int = 0
+    trouble: Trouble | None = None
+    outdated: BaseException | None = None
