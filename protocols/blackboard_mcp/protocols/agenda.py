@@ -187,6 +187,8 @@ class Task:
     """Seconds for which a call of its holder renews the lease."""
     sub: SubBoard | None = None
     """The board below that does it, if one does; `worker` names it as well."""
+    outcome: Input | None = None
+    """The result as it stands now, or what took its place; only where tasks are looked up by number."""
 
     @property
     def id(self) -> str:
@@ -222,7 +224,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The result of a task that came before: its result item's id and the beginning of its text.
+    """The result of a task: its result item's id and the beginning of its text.
 
     Where another item took the place of the result, it is that one, and `instead_of` is the id of the result.
     """
@@ -440,7 +442,10 @@ class AgendaStore(Protocol):
         ...
 
     async def tasks(self, board: str, agent: str, numbers: Sequence[int]) -> tuple[Task, ...]:
-        """Returns these tasks, over or not, in that order; unknown ones are left out."""
+        """Returns these tasks, over or not, in that order, with their outcomes as far as the agent may see them.
+
+        Unknown ones are left out.
+        """
         ...
 
     async def attempts(self, board: str, agent: str, number: int) -> tuple[Attempt, ...]:

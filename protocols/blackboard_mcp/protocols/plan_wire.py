@@ -62,6 +62,9 @@ class PlanAnswer(_Wire):
     )
     stages: list[WireStage] = Field(default=[], description="stages that the call defined")
     budget: WireBudget | None = Field(default=None, description="the budget of the agenda, if one was set")
+    outcome: WireInput | None = Field(
+        default=None, description="of the one task that `why` asks for, the result as it stands now"
+    )
     seq: int
 
 
@@ -92,7 +95,7 @@ class WireReservation(_Wire):
 
 
 class WireInput(_Wire):
-    """The result of a task that came before."""
+    """The result of a task."""
 
     task: str
     title: str

@@ -101,6 +101,33 @@ async def test_who_takes_a_task_gets_what_took_the_place_of_a_former_result(boar
 
 
 @both
+async def test_one_task_is_told_with_its_result_as_it_stands(board: Any, mode: str) -> None:
+    ann, ben, cleo = await board.join("ann", "ben", "cleo")
+    await graph(ann)
+    await ann.do("claim")
+    await ann.do("claim", op="done", id="T-1", text="Nine stations.")
+    lines = (await ben.say("plan", why="T-1")).splitlines()
+    assert lines[:2] == ["T-1 COMPLETED in E-1: survey the stations", "All nine, with dates."]
+    await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-1"]})
+    assert (await ben.say("plan", why="T-1")).splitlines()[1] == "→ E-1 (DEBATED): Nine stations."
+    second = await ann.post("Ten stations.", "RESULT")
+    await ann.do("debate", op="concede", id="E-1", to=second["id"])
+    await ann.post("Ten stations, one closed.", "RESULT", edges={"supersedes": [second["id"]]})
+    told = (await ben.say("plan", why="T-1")).splitlines()
+    assert told[:2] == [
+        "T-1 COMPLETED in E-1: survey the stations",
+        "→ E-4 (in place of E-1): Ten stations, one closed.",
+    ]
+    outcome = (await ben.do("plan", why="T-1"))["outcome"]
+    assert (outcome["item"], outcome["instead_of"]) == ("E-4", "E-1")
+    await ben.do("claim")
+    await ben.do("claim", op="done", id="T-2", text="A table.")
+    await ben.post(id="E-5", status="WITHDRAWN")
+    assert (await ann.say("plan", why="T-2")).splitlines()[1] == "→ E-5 (WITHDRAWN): A table."
+    assert (await ann.do("plan", why="T-3"))["outcome"] is None
+
+
+@both
 async def test_when_all_tasks_are_over_the_agenda_tells_their_results(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ann.do("plan", items=[{"title": "survey"}, {"title": "report", "after": ["$1"], "worker": "ben"}])

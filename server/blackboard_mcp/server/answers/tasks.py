@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.agenda import (
     Agenda,
     AgendaBudget,
     Attempt,
+    Input,
     Planned,
     Reservation,
     Settled,
@@ -136,6 +137,8 @@ def task_lines(task: Task, attempts: Sequence[Attempt], lifecycle: Lifecycle, no
     On a board that is not open (`lifecycle`) nothing can be done.
     """
     lines = [task_line(task, now)]
+    if task.outcome is not None and _marks(task.outcome):
+        lines.append(f"→ {_result(task.outcome)}")
     lines += quoted(task.text) if task.text else []
     if task.after:
         lines.append(f"after {', '.join(map(task_id, task.after))}")
@@ -216,12 +219,7 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
     ]
     lines += quoted(task.text) if task.text else []
     for given in taken.inputs:
-        text = f": {clip(given.text, _NOTE)}" if given.text else ""
-        marks = [f"in place of {given.instead_of}"] if given.instead_of else []
-        marks += [given.status] if given.status not in ("", Status.ACTIVE) else []
-        marked = f" ({', '.join(marks)})" if marks else ""
-        result = f"{given.item or 'no result'}{marked}{text}"
-        lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {result}")
+        lines.append(f"{task_id(given.task)} {clip(given.title, _TITLE)} → {_result(given)}")
     lines += attempt_lines(taken.brief)
     lines += dead_end_lines(taken.dead_ends)
     lines += rule_lines(claimed.rules)
@@ -236,6 +234,18 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
         f'done: {call}"done", text="what came out"{used}); cannot: {call}"fail" or "release", text="why")'
     )
     return lines
+
+
+def _marks(given: Input) -> list[str]:
+    """Returns what sets a result apart from the one that a task ended with: that it is another, and its status."""
+    marks = [f"in place of {given.instead_of}"] if given.instead_of else []
+    return marks + ([given.status] if given.status not in ("", Status.ACTIVE) else [])
+
+
+def _result(given: Input) -> str:
+    marks = _marks(given)
+    marked = f" ({', '.join(marks)})" if marks else ""
+    return f"{given.item or 'no result'}{marked}{f': {clip(given.text, _NOTE)}' if given.text else ''}"
 
 
 def _reserved(taken: Taken) -> list[str]:

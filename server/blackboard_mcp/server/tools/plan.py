@@ -262,9 +262,12 @@ class PlanTools:
         if task is None:
             raise UnknownReference(f"There is no task {task_id(number)}; plan() lists the tasks.")
         text = "\n".join(task_lines(task, attempts, lifecycle, self._say.now()))
+        outcome = None if task.outcome is None else plan_wire.wire_input(task.outcome)
         return Answer(
             self._say.with_footer(text, seq, attention),
-            lambda: plan_wire.PlanAnswer(items=[plan_wire.wire_task(task)], total=1, seq=seq),
+            lambda: plan_wire.PlanAnswer(
+                items=[plan_wire.wire_task(task)], total=1, outcome=outcome, seq=seq
+            ),
         )
 
     def _new(self, place: int, item: dict[str, Any]) -> NewTask | NewStage:

@@ -48,7 +48,7 @@ from ..stages import defining
 from ..stages.judging import check_condition, named
 from ..stages.rows import find_stages, mention
 from ..stages.rows import values as stage_values
-from . import budgets, lapses, reservations, rows, sub_boards, workload
+from . import budgets, lapses, reservations, rows, sub_boards, taking, workload
 from .dead_ends import dead_ends
 from .rows import TaskRow
 
@@ -576,7 +576,9 @@ def tasks(now: int, board: str, agent: str, wanted: Sequence[int]) -> Steps[tupl
     """Returns these tasks, over or not, in that order; unknown ones are left out."""
     row = yield from get_board(board)
     found = yield from rows.find_tasks(row.no, wanted)
-    return (yield from rows.values(row, [found[n] for n in dict.fromkeys(wanted) if n in found], now))
+    made = yield from rows.values(row, [found[n] for n in dict.fromkeys(wanted) if n in found], now)
+    results = yield from taking.outcomes(row.no, list(found.values()), agent)
+    return tuple(replace(task, outcome=results.get(task.number)) for task in made)
 
 
 def attempts(board: str, agent: str, number: int) -> Steps[tuple[Attempt, ...]]:

@@ -305,8 +305,30 @@ def _inputs(no: int, number: int, agent: str) -> Steps[tuple[Input, ...]]:
         if (now := places.get(item)) is None:
             inputs.append(Input(task, title, result, text or "", status or ""))
         else:
-            inputs.append(Input(task, title, now.id, now.text[:_INPUT], now.status, instead_of=result))
+            inputs.append(_instead(task, title, result, now))
     return tuple(inputs)
+
+
+def _instead(task: int, title: str, result: str | None, now: ItemRow) -> Input:
+    return Input(task, title, now.id, now.text[:_INPUT], now.status, instead_of=result)
+
+
+def outcomes(no: int, listed: Sequence[TaskRow], agent: str) -> Steps[dict[int, Input]]:
+    """Returns the results of tasks that the agent may see, or what took their place, by the tasks' numbers."""
+    done = {row.result: row for row in listed if row.result > 0}
+    if not done:
+        return {}
+    there = yield from load(no, list(done), agent)
+    places = yield from _places(no, list(there), agent)
+    found: dict[int, Input] = {}
+    for number, item in there.items():
+        task, now = done[number], places.get(number)
+        found[task.number] = (
+            Input(task.number, task.title, item.id, item.text[:_INPUT], item.status)
+            if now is None
+            else _instead(task.number, task.title, item.id, now)
+        )
+    return found
 
 
 def _places(no: int, results: Sequence[int], agent: str) -> Steps[dict[int, ItemRow]]:
