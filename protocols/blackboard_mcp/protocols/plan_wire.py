@@ -131,6 +131,9 @@ class ClaimAnswer(_Wire):
     late: bool = False
     reserved: list[WireReservation] = []
     others: list[str] = Field(default=[], description="other tasks that you hold")
+    debated: list[str] = Field(
+        default=[], description="standing critiques in an open debate on the result that you confirmed"
+    )
     dead_ends: list[str] = Field(default=[], description="what failed or fell and says the same as the task")
     seq: int
 

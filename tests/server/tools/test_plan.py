@@ -128,6 +128,38 @@ async def test_one_task_is_told_with_its_result_as_it_stands(board: Any, mode: s
 
 
 @both
+async def test_who_confirms_a_result_that_is_debated_is_told_so(board: Any, mode: str) -> None:
+    ann, ben, cleo = await board.join("ann", "ben", "cleo")
+    tasks = [{"title": f"count {n}", "verify": True, "worker": "ann"} for n in range(4)]
+    await ben.do("plan", items=tasks)
+    for n in range(1, 5):
+        await ann.do("claim")
+        await ann.do("claim", op="done", text=f"Nine stations, {n}.")
+    confirm = {"op": "verify", "ok": True, "text": "I counted."}
+    assert (await ben.say("claim", id="T-1", **confirm)).splitlines()[:-1] == [
+        "T-1 COMPLETED",
+        "next: claim()",
+    ]
+    await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-2"]})
+    answer = await ben.call("claim", id="T-2", **confirm)
+    assert boards.text_of(answer).splitlines()[:-1] == [
+        "T-2 COMPLETED",
+        'E-2 is debated, and C-5 by cleo not answered; ann answers it: post(type="REPLY", edges={"replies_to": '
+        '["C-5"]}, text="…")',
+        "next: claim()",
+    ]
+    await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-3"]})
+    await ann.post("One is closed.", "REPLY", edges={"replies_to": ["C-6"]})
+    done = await ben.do("claim", id="T-3", **confirm)
+    assert (done["task"]["state"], done["debated"]) == ("COMPLETED", ["C-6"])
+    again = await board.join("dora")
+    await cleo.post("And what of the tenth?", "CRITIQUE", edges={"critiques": ["E-4"]})
+    await ann.post("It is closed.", "REPLY", edges={"replies_to": ["C-8"]})
+    told = (await again.say("claim", id="T-4", **confirm)).splitlines()
+    assert told[1] == 'E-4 is debated, over C-8; what closes that: debate(op="status", id="E-4")'
+
+
+@both
 async def test_when_all_tasks_are_over_the_agenda_tells_their_results(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     await ann.do("plan", items=[{"title": "survey"}, {"title": "report", "after": ["$1"], "worker": "ben"}])

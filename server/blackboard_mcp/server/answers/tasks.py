@@ -22,11 +22,13 @@ from blackboard_mcp.protocols.agenda import (
     TaskState,
     task_id,
 )
+from blackboard_mcp.protocols.answers import DebateView
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
+from ..text.debates import still_debated
 from ..text.lines import clip, closed_to_posts, flat, in_quotes, one_line, quoted, relative_age, word
 from ..usecases.agenda import Claimed
 from ..views.tasks import budget_line
@@ -279,8 +281,13 @@ def _whom(worker: str, agent: str) -> str:
     return "you" if worker == agent else word(worker)
 
 
-def settled_lines(done: Settled, op: str, agent: str, now: datetime) -> list[str]:
-    """Returns what became of a task by a call of an agent's, and what to do next."""
+def settled_lines(
+    done: Settled, op: str, agent: str, now: datetime, debate: DebateView | None = None
+) -> list[str]:
+    """Returns what became of a task by a call of an agent's, and what to do next.
+
+    `debate` is the open one on the result that the agent confirmed.
+    """
     task = done.task
     if task is None:
         return [f"lease {done.lease} extended" if op == "extend" else f"lease {done.lease} given back"]
@@ -304,6 +311,8 @@ def settled_lines(done: Settled, op: str, agent: str, now: datetime) -> list[str
     if done.item is not None and op == "verify":
         said += f"; {done.item.id} criticises {task.result or 'the result'}"
     lines = [said]
+    if debate is not None:
+        lines.append(still_debated(debate))
     if done.freed:
         meant = [
             f"{task_id(number)}{f' for {_whom(worker, agent)}' if worker else ''}"

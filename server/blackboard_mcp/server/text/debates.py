@@ -412,6 +412,27 @@ def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
     return f"{what}; the debate on {root} goes on{f' over {left}' if left else f', opened by {word(debate.opened_by)}'}"
 
 
+def open_critiques(view: DebateView) -> list[str]:
+    """Returns the ids of the critiques of a debate that stand and that the reader may see."""
+    found = (view.items[n] for n in view.debate.critiques if n in view.items)
+    return [item.id for item in found if item.status not in FINISHED]
+
+
+def still_debated(view: DebateView) -> str:
+    """Returns a line for an agent that confirms what is debated: by which critique, and the call that answers it."""
+    debate, root = view.debate, view.root
+    open_ = [view.items[n] for n in debate.unanswered if n in view.items]
+    if open_:
+        first = open_[0]
+        more = f" +{len(open_) - 1}" if len(open_) > 1 else ""
+        return (
+            f"{root.id} is debated, and {first.id} by {word(first.author)}{more} not answered; {word(root.author)} "
+            f'answers it: post(type="REPLY", edges={{"replies_to": ["{first.id}"]}}, text="…")'
+        )
+    over = ", over " + _some(open_critiques(view)) if open_critiques(view) else ""
+    return f'{root.id} is debated{over}; what closes that: debate(op="status", id="{root.id}")'
+
+
 def awaited(view: DebateView) -> list[str]:
     """Returns the agents that an open debate waits for, each once; empty for a closed debate."""
     if view.debate.state is not DebateState.OPEN:

@@ -49,6 +49,7 @@ from ..answers.stages import stage_lines
 from ..answers.tasks import agenda_lines, claimed_lines, planned_lines, settled_lines, task_lines
 from ..input.arguments import UNLISTED, Arguments
 from ..input.posts import ONE_OR_MORE, Seconds, check_board
+from ..text.debates import open_critiques
 from ..text.lines import one_line
 from ..usecases.agenda import Claimed, Tasks
 from .run import BudgetFields, UsageFields
@@ -429,10 +430,10 @@ class PlanTools:
     async def _settle(
         self, caller: Caller, board: str | None, act: Settle, cited: Sequence[str] = ()
     ) -> Answer:
-        done, rules, attention = await self._tasks.settle(
+        done, rules, attention, debate = await self._tasks.settle(
             caller.agent, board, act, cited=cited, once_key=caller.once_key
         )
-        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now()))
+        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now(), debate))
         return Answer(
             self._say.with_footer(text, done.seq, attention),
             lambda: plan_wire.ClaimAnswer(
@@ -445,6 +446,7 @@ class PlanTools:
                 item=None if done.item is None else done.item.id,
                 freed=[task_id(number) for number in done.freed],
                 late=done.late,
+                debated=[] if debate is None else open_critiques(debate),
                 seq=done.seq,
             ),
         )

@@ -28,11 +28,12 @@ from blackboard_mcp.protocols.agenda import (
     Taken,
     Task,
 )
-from blackboard_mcp.protocols.answers import Attention, Notice, NoticeFor, Once
+from blackboard_mcp.protocols.answers import Attention, DebateView, Notice, NoticeFor, Once
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import Change, ChangeKind
-from blackboard_mcp.protocols.errors import BlackboardError, RulesUnseen
-from blackboard_mcp.protocols.items import ItemType, Visibility
+from blackboard_mcp.protocols.debates import DebateState
+from blackboard_mcp.protocols.errors import BlackboardError, RulesUnseen, UnknownReference
+from blackboard_mcp.protocols.items import ItemType, Visibility, parse_ref
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.runs import Budget
 from blackboard_mcp.protocols.stages import NewStage, StageOp, Stages
@@ -398,8 +399,10 @@ class Tasks:
         *,
         cited: Sequence[str] = (),
         once_key: str | None = None,
-    ) -> tuple[Settled, RuleBook, Attention]:
+    ) -> tuple[Settled, RuleBook, Attention, DebateView | None]:
         """Does what `act` says, and returns it with the board's rules. `cited` are ids of `act.cites` as written.
+
+        The last value is the open debate on a result that the agent confirms.
 
         `done` is refused once if rules in the agent's scope changed since it was shown them.
 
@@ -432,7 +435,18 @@ class Tasks:
             await self._board.rules.refuse(name, agent, book, 'claim(op="done", …)')
         shown = [] if done.item is None else [done.item.number]
         rules, attention, seq = await self._noticed(name, agent, done.notice, shown)
-        return replace(done, seq=seq), rules, attention
+        debate = None
+        if act.op == "verify" and act.ok and done.task is not None and done.task.result is not None:
+            debate = await self._debate_on(name, agent, done.task.result)
+        return replace(done, seq=seq), rules, attention, debate
+
+    async def _debate_on(self, board: str, agent: str, item: str) -> DebateView | None:
+        """Returns the open debate on an item; `None` without one, and of an item that the agent may not see."""
+        try:
+            found = await self._board.store.debate_status(board, agent, parse_ref(item).number)
+        except UnknownReference:
+            return None
+        return found if isinstance(found, DebateView) and found.debate.state is DebateState.OPEN else None
 
 
 def _texts_of(stages: Sequence[NewStage]) -> list[str]:
