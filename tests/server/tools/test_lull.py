@@ -153,6 +153,38 @@ async def test_the_answer_to_a_critique_comes_at_once_to_whoever_judges_it(board
         assert "you owe: acknowledge" in agent.footer
 
 
+async def test_a_critique_comes_at_once_to_who_answers_it_and_its_answer_to_who_judges_it(board: Any) -> None:
+    ada, ben, cleo, dan = await board.join("ada", "ben", "cleo", "dan")
+    await dan.do("debate", op="watch", id="tag:pump")
+    await ada.post("The pump leaks.", "HYPOTHESIS", tags=["pump"])
+    await cleo.do("debate", op="watch", id="H-1")
+    await cleo.do("debate", op="acknowledge", id="H-1")
+    for agent in (ada, cleo, dan):
+        await agent.do("read")
+        await agent.do("wait", seconds=0)
+    author, *watchers = await waiting(board, *(a.do("wait", seconds=50) for a in (ada, cleo, dan)))
+    await critique(ben)
+    (news,) = await ended([author])
+    assert items_of(news) == ["C-2"]
+    await heard(board, await board.seq())
+    assert not any(call.done() for call in watchers), "they judge the answer"
+    await ada.post("Not in the cellar.", "REPLY", edges={"replies_to": ["C-2"]})
+    for news in await ended(watchers):
+        assert items_of(news) == ["C-2", "R-3"]
+
+
+async def test_a_critique_comes_at_once_to_watchers_who_vote(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    await ada.do("board", board="main", settings={"quorum": 2})
+    await cleo.do("debate", op="watch", id="tag:pump")
+    await ada.post("The pump leaks.", "HYPOTHESIS", tags=["pump"])
+    await cleo.do("wait", seconds=0)
+    (call,) = await waiting(board, cleo.do("wait", seconds=50))
+    await critique(ben)
+    (news,) = await ended([call])
+    assert items_of(news) == ["C-2"]
+
+
 async def test_the_end_of_a_board_ends_a_wait_at_once(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("mine")

@@ -189,3 +189,14 @@ def test_the_first_line_of_a_lull_wakes_a_wait() -> None:
     listening = Listening(lull, lambda one: True, lambda: 101.0)
     listening.room = 50
     assert listening(event())
+
+
+def test_a_debate_asks_who_watches_it_only_if_something_is_owed() -> None:
+    opened = concerning(EventType.DEBATE_OPENED, watchers=["ada"], critique="C-8")
+    assert not asks(opened, "ada")
+    assert asks(opened, "ada", {"F-7"})
+    assert asks(opened, "ada", {"C-8"})
+    assert asks(concerning(EventType.DEBATE_OPENED, watchers=["ben"], critique="C-8"), "ada")
+    assert asks(concerning(EventType.DEBATE_OPENED, watchers=["ada"]), "ada"), (
+        "who called for it asks at once"
+    )

@@ -8,7 +8,7 @@ or calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,7 +59,7 @@ class Lull:
         self._owed = frozenset(owed)
 
     def hears(
-        self, events: Collection[Event], owed: Iterable[Owed], now: float, *, named: bool = False
+        self, events: Collection[Event], owed: Collection[Owed], now: float, *, named: bool = False
     ) -> float:
         """Returns the time at which the wait ends if nothing more comes: `now` where the agent must hear at
         once.
@@ -71,7 +71,8 @@ class Lull:
         if self._first is None:
             self._first = now
         at_once = named or self._lines >= MOST_LINES or not self._owed.issuperset(owed)
-        if at_once or any(asks(event, self.agent) for event in events):
+        due = {one.id for one in owed}
+        if at_once or any(asks(event, self.agent, due) for event in events):
             return now
         return min(now + self.seconds, self._first + MOST_LULLS * self.seconds)
 
@@ -124,12 +125,16 @@ def passes(event: Event, agent: str) -> bool:
     )
 
 
-def asks(event: Event, agent: str) -> bool:
+def asks(event: Event, agent: str, due: Container[str] = ()) -> bool:
     """Tells whether an event that is news to the agent asks something of it, or settles something of its own.
 
     Items that only rest on the agent's items ask something only if their texts name it; `resting` returns
-    those.
+    those. A debate that a critique opens asks nothing of those who only watch it, until they owe something to an
+    item of it: `due` are the items to which the agent owes something.
     """
+    if event.event is EventType.DEBATE_OPENED and agent in event.data.get("watchers", ()):
+        critique = event.data.get("critique")
+        return critique is None or event.item in due or critique in due
     if event.event in OF_CONTROL:
         return agent in event.concerns
     if event.event in WITHOUT_ITEM or (event.type in _BINDING and event.event is EventType.ITEM_POSTED):
