@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pydantic import Field
@@ -79,6 +79,10 @@ class DebateAnswer(Wire):
         default_factory=dict,
         description="of `status`: whether the author of the debated item was shown each open critique",
     )
+    newer: list[str] = Field(
+        default_factory=no_entries,
+        description="of `agree`: the last revisions of files that the item names by a former one (`plan.md rev 7`)",
+    )
     seq: int
 
 
@@ -103,6 +107,7 @@ def wire_debate(
     closes: str = "",
     last_seen: Mapping[str, datetime] | None = None,
     seen_by_author: Mapping[str, bool] | None = None,
+    newer: Sequence[str] = (),
 ) -> DebateAnswer:
     """Returns a debate as structured results show it.
 
@@ -157,5 +162,6 @@ def wire_debate(
         closes=closes,
         last_seen=dict(last_seen or {}),
         seen_by_author=dict(seen_by_author or {}),
+        newer=list(newer),
         seq=seq,
     )

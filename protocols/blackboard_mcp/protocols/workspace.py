@@ -38,6 +38,9 @@ ArtifactOp = Literal["written", "deleted", "restored"]
 
 _FORBIDDEN: Final = frozenset('<>:"|?*\\')
 _DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)\Z")
+_NAMED: Final = re.compile(
+    r"(?<![\w./-])([\w./-]{1,400})[`'\"]?(?:,? | \(|, at | at )rev(?:ision)? ([0-9]{1,9})(?![0-9])"
+)
 _GIT: Final = re.compile(r"\.git\Z|git~[0-9]+\Z")
 
 
@@ -158,6 +161,16 @@ class WorkspaceStore(Protocol):
     async def artifact_log(self, board: str, after: int, limit: int = 100) -> tuple[ArtifactContent, ...]:
         """Returns revisions of the board with their contents, the oldest first, those above `after`."""
         ...
+
+
+def named_revisions(text: str) -> dict[str, int]:
+    """Returns paths that a text names with a revision, as answers write it (`notes/plan.md rev 17`), with the newest
+    revision named of each. Whether there are such files is not known here.
+    """
+    named: dict[str, int] = {}
+    for path, number in _NAMED.findall(text):
+        named[path] = max(named.get(path, 0), int(number))
+    return named
 
 
 def check_path(path: str, what: str = "path") -> str:

@@ -418,3 +418,38 @@ async def test_listings_count_what_is_deeper_and_go_on(board: Any, mode: str) ->
     assert (await ann.say("artifact_list", path="none*")).startswith("nothing matches none*")
     history = await ann.do("artifact_history")
     assert (len(history["revisions"]), history["next"]) == (20, 186)
+
+
+@both
+async def test_who_agrees_is_told_of_newer_revisions_of_the_files_that_the_item_names(
+    board: Any, mode: str
+) -> None:
+    ann, ben, cleo = await board.join("ann", "ben", "cleo")
+    for path, content in (("docs/plan.md", "one\n"), ("old.md", "x\n"), ("docs/plan.md", "two\n")):
+        await ann.do("artifact_write", path=path, content=content)
+    text = "We follow docs/plan.md rev 3 and `old.md` (rev 2), not /etc/x rev 1, nor docs rev 1."
+    await ann.post(text, "DECISION", agree=["ben", "cleo"])
+    said = await ben.say("debate", op="agree", id="D-1")
+    assert "rev" not in said
+    await cleo.do("artifact_write", path="docs/plan.md", content="three\n")
+    await cleo.do("artifact_write", path="old.md", delete=True)
+    said = (await cleo.say("debate", op="agree", id="D-1")).splitlines()
+    assert said[0].startswith("you agree to D-1")
+    assert said[1:-1] == [
+        "docs/plan.md is at rev 4 by cleo, and D-1 names rev 3: look whether it still holds",
+        "old.md was deleted in rev 5 by cleo, and D-1 names rev 2: look whether it still holds",
+    ]
+    assert (await ben.do("debate", op="status", id="D-1"))["newer"] == []
+
+
+async def test_who_agrees_in_a_debate_is_told_of_newer_revisions_as_well(board: Any) -> None:
+    ann, ben = await board.join("ann", "ben")
+    for content in ("one\n", "two\n"):
+        await ann.do("artifact_write", path="plan.md", content=content)
+    await ann.post("plan.md rev 1 has all steps, see plan.md rev 1.")
+    await ben.post("Which?", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await ann.post("All nine.", "REPLY", edges={"replies_to": ["C-2"]})
+    answer = await ben.call("debate", op="acknowledge", id="F-1")
+    assert boards.text_of(answer).splitlines()[0] == (
+        "plan.md is at rev 2 by ann, and F-1 names rev 1: look whether it still holds"
+    )

@@ -271,6 +271,15 @@ def outline_lines(outlines: Sequence[Outline]) -> list[str]:
     return lines
 
 
+def newer_lines(id_: str, newer: Sequence[tuple[Revision, int]]) -> list[str]:
+    """Returns a line for each file that an item names by a former revision: its last revision, and that one."""
+    return [
+        f"{named(last.path)} {'was deleted in' if last.op == 'deleted' else 'is at'} rev {last.number} by "
+        f"{word(last.agent)}, and {id_} names rev {number}: look whether it still holds"
+        for last, number in newer
+    ]
+
+
 def revision_lines(
     revisions: Sequence[Revision], now: datetime, path: str, following: int | None
 ) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, get_args
 
 from blackboard_mcp.protocols.answers import (
@@ -15,9 +16,11 @@ from blackboard_mcp.protocols.literals import OutcomeName
 from blackboard_mcp.protocols.pruning import may_return
 from blackboard_mcp.protocols.sightings import Readership
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
+from blackboard_mcp.protocols.workspace import Revision
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ..access.needs import TOOLS
+from ..answers.artifacts import newer_lines
 from ..answers.explanations import way_back
 from ..answers.readers import by_author
 from ..answers.rendering import Rendering
@@ -113,6 +116,9 @@ class DebateTool:
             presence = await self._board.presence(name) if seen else 0
             readers = await self._readers(caller.agent, name, state) if op == "status" else {}
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
+            newer = await self._newer(name, state.root, op)
+            if newer:
+                first = "\n".join(newer_lines(state.root.id, newer))
             say = self._say.by(self._board.tokenizers.on(name))
             return Answer(
                 lambda: say.debate(
@@ -131,9 +137,14 @@ class DebateTool:
                     seen_by_author={
                         state.items[n].id: one is not None for n, one in by_author(state, readers).items()
                     },
+                    newer=_wire(newer),
                 ),
             )
         return await self._undebated(caller, name, state, op)
+
+    async def _newer(self, board: str, item: Item, op: str) -> list[tuple[Revision, int]]:
+        """Returns newer revisions of files that an item names to which the agent agrees."""
+        return await self._board.newer_files(board, item.text) if op == "acknowledge" else []
 
     async def _readers(self, agent: str, board: str, view: DebateView) -> dict[int, Readership]:
         """Returns who was shown the critiques without an answer.
@@ -175,7 +186,13 @@ class DebateTool:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
                 presence = await self._board.presence(name)
                 text += f"\n{self._say.last_seen(item.agreement.waiting, seen, presence)}"
+        newer = await self._newer(name, item, op)
+        text = "\n".join([text, *newer_lines(item.id, newer)])
         return Answer(
             self._say.with_footer(text, seq, attention),
-            lambda: debate_wire.DebateAnswer(item=item.id, state=None, seq=seq),
+            lambda: debate_wire.DebateAnswer(item=item.id, state=None, newer=_wire(newer), seq=seq),
         )
+
+
+def _wire(newer: Sequence[tuple[Revision, int]]) -> list[str]:
+    return [f"{last.path} rev {last.number}" for last, _ in newer]

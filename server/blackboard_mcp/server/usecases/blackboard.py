@@ -6,6 +6,7 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -53,6 +54,7 @@ from blackboard_mcp.protocols.sightings import Readership, Way
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import TopicKind, is_topic, parse_topic
 from blackboard_mcp.protocols.values import Newest, changed
+from blackboard_mcp.protocols.workspace import Revision, named_revisions
 
 from ..access.judging import AccessJudge
 from ..access.registry import AccessPolicies
@@ -101,6 +103,8 @@ _END = 1 << 62
 _FEW_ITEMS = 120
 _ITEM_TOKENS = 9
 """A view is rendered from one item for so many tokens of its budget, at least `_FEW_ITEMS`: a line has 20 and more."""
+_MOST_FILES = 5
+"""Most files that are looked up for one answer."""
 _SHORT = 200
 """Most items for which a view is rendered on the event loop, for half a millisecond; a thread costs nearly as much."""
 _COUNTED_INLINE = 20_000
@@ -388,6 +392,16 @@ class Blackboard:
             return {}
         listed = await self._seen(board)
         return {name: listed[name] for name in names if name in listed}
+
+    async def newer_files(self, board: str, text: str) -> list[tuple[Revision, int]]:
+        """Returns the last revisions of files that a text names by a former one, with that, of the first it names."""
+        newer: list[tuple[Revision, int]] = []
+        for path, number in list(named_revisions(text).items())[:_MOST_FILES]:
+            with contextlib.suppress(InvalidInput):  # what looks like a path need not be one
+                for newest in await self.store.artifact_history(board, path, limit=1):
+                    if newest.path == path and newest.number > number:
+                        newer.append((newest, number))
+        return newer
 
     async def presence(self, board: str) -> float:
         """Returns the number of seconds after which nobody waits for an agent without a call; 0: for ever."""
