@@ -283,6 +283,22 @@ async def test_who_replies_to_an_answered_question_is_not_told_that_it_stays_ope
     assert "Q-5 is resolved already" in await ben.say("post", text="I looked it up.", type="LOG", **said)
 
 
+async def test_who_asks_again_what_it_answered_itself_hears_how_to_take_the_answer_back(board: Any) -> None:
+    ada = await board.join("ada")
+    await ada.post("Which port?", "QUESTION")
+    await ada.post("7", "ANSWER", edges={"replies_to": ["Q-1"]})
+    for key in ({}, {"idempotency_key": "k"}, {"idempotency_key": "k"}):
+        said = await ada.say("post", text="Which port?", type="QUESTION", **key)
+        assert said.splitlines()[0] == (
+            "same as Q-1: you posted it before, nothing stored; your own A-2 answered it, to ask it anew take that "
+            'back: post(id="A-2", status="WITHDRAWN")'
+        )
+    await ada.do("post", id="A-2", status="WITHDRAWN")
+    assert "(unanswered)" in await ada.say("query", type="QUESTION")
+    said = await ada.say("post", text="Which port?", type="QUESTION")
+    assert said.splitlines()[0] == "same as Q-1: you posted it before, nothing stored"
+
+
 async def test_who_asks_again_what_was_answered_hears_how_to_object_to_the_answer(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("Which port?", "QUESTION")

@@ -154,10 +154,14 @@ def _same(id_: str, listed: Sequence[Remark]) -> str:
     times = f" ({len(listed)} times)" if len(listed) > 1 else ""
     fields = sorted({name for remark in listed for name in remark.fields})
     kept = f'; its {", ".join(fields)} stay as they are, post(id="{id_}", …) changes them' if fields else ""
-    answer = listed[0].about[0].answered_by
-    if answer:
-        how = f'post(type="CRITIQUE", edges={{"critiques": ["{answer}"]}}, text="…")'
-        kept += f"; {answer} answered it, to object: {how}"
+    question, *answers = listed[0].about
+    for answer in answers:
+        if answer.author == question.author:
+            how = f'post(id="{answer.id}", status="WITHDRAWN")'
+            kept += f"; your own {answer.id} answered it, to ask it anew take that back: {how}"
+        else:
+            how = f'post(type="CRITIQUE", edges={{"critiques": ["{answer.id}"]}}, text="…")'
+            kept += f"; {answer.id} answered it, to object: {how}"
     return f"same as {id_}{times}: you posted it before, nothing stored{kept}"
 
 

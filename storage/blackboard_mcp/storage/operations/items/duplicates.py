@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.items import (
     ItemType,
     Status,
     Visibility,
+    parse_ref,
 )
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
@@ -140,9 +141,12 @@ def repeated(
 
 
 def _same(ledger: Ledger, place: int, item: Item, fields: tuple[str, ...]) -> Steps[Remark]:
-    """Returns the remark on a repeated item, of a question with its answer."""
-    asked = item.type is ItemType.QUESTION
-    about = (yield from _shown(ledger, [item.number], answers=True)) if asked else (item,)
+    """Returns the remark on a repeated item, about a question and its answer."""
+    about: tuple[Item, ...] = (item,)
+    if item.type is ItemType.QUESTION:
+        about = yield from _shown(ledger, [item.number], answers=True)
+        if answer := about[0].answered_by:
+            about += yield from _shown(ledger, [parse_ref(answer).number])
     return Remark(place, RemarkKind.SAME, about, fields=fields)
 
 
