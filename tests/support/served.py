@@ -121,8 +121,9 @@ class Served(BoardMachine):
         self.run(self.store.record_activity(self.at.board, {}, reads))
 
     def flood(self, agent: str, weights: list[int], words: int) -> None:
-        """Posts many items at once that nobody argues about."""
+        """Posts many items at once that nobody argues about; now and then the last one is too large to stay."""
         texts = [" ".join([f"flood {self.calls} {n}", *("word",) * words]) for n in range(len(weights))]
+        texts[-1] += " word" * 90 * (words % 4 == 0)
         drafts = [draft(t, "FACT", importance=w) for t, w in zip(texts, weights, strict=True)]
         self.both(
             "flood",
@@ -161,7 +162,7 @@ class Served(BoardMachine):
         for n, weight in enumerate(weights):
             text = " ".join(
                 f"In round {self.calls} step {n} the site number {k} was seen by us and nothing was wrong there."
-                for k in range(2 + words // 6)
+                for k in range(2 + words // 10)
             )
             type_ = "FACT" if n == 0 else "DECISION" if n == len(weights) - 1 else "REPLY"
             pairs = [("replies_to", root)] if n else []
@@ -171,6 +172,10 @@ class Served(BoardMachine):
                 lambda m, a=AGENTS[n % 3], t=text, k=type_, p=pairs: m.post(a, t, k, p),  # type: ignore[misc]
             )
             self.catch_up()
+
+    def returning(self, wanted: list[int]) -> list[int]:
+        items = self.everything()
+        return [n for n in wanted if items[n].tokens <= SMALL.low_tokens]
 
     # Passes
 
@@ -279,8 +284,12 @@ class Served(BoardMachine):
         now = sum(i.tokens for i in after.values() if i.zone is Zone.WORKING)
         due = [i for i in free if i.expires_at is not None and i.expires_at <= self.clock.now()]
         self.check("I9", not due, due)
-        if tokens <= config.low_tokens:
-            self.check("I9", all(why == "expired" for _, _, why in moved), moved)
+        large = [i for i in self.free(before) if too_large(i, before, config)]
+        self.check("I9", all(after[i.number].zone is Zone.ARCHIVE for i in large), (large, moved))
+        self.outcome.happened["too large left"] += len(large)
+        if tokens - sum(i.tokens for i in large) <= config.low_tokens:
+            alone = {i.id for i in large}
+            self.check("I9", all(why == "expired" or id_ in alone for id_, _, why in moved), (large, moved))
         if now > config.low_tokens:
             self.check("I9", not any(i.status in FINISHED for i in free), free)
             self.check("I9", not any(superseded(i, after) for i in free), free)
@@ -300,6 +309,8 @@ class Served(BoardMachine):
         beyond: dict[str, list[Item]] = {}
         shared = self.by_share(before, moved, config)
         for id_, step, why in moved:
+            if step == 4 and number(id_) in before and too_large(before[number(id_)], before, config):
+                continue
             if config.policy == "token-importance" and why.endswith("fair-share"):
                 self.check("I11", number(id_) in shared, (id_, moved))
             if config.policy == "token-importance" and number(id_) in shared:
@@ -473,6 +484,14 @@ def analysed(item: Item, items: dict[int, Item]) -> bool:
     """Tells whether an `analyzed_by` edge joins the item with one that all its readers can see."""
     ends = [(e.source, e.target) for e in (*item.edges, *item.incoming) if e.kind == "analyzed_by"]
     return any(seen_with(item, items[n]) for pair in ends for n in pair if n != item.number)
+
+
+def too_large(item: Item, items: dict[int, Item], config: BoardConfig) -> bool:
+    """Tells whether an item that is in none of the first two steps has more tokens than stay when room is made."""
+    early = (
+        item.status in FINISHED or superseded(item, items) or (item.type == "LOG" and analysed(item, items))
+    )
+    return item.tokens > config.low_tokens and item.importance <= 4 and not early
 
 
 def superseded(item: Item, items: dict[int, Item]) -> bool:

@@ -167,6 +167,18 @@ def is_too_large(config: BoardConfig, tokens: int, importance: int) -> bool:
     return may_leave and tokens > config.low_tokens
 
 
+def leaves_first(item: Candidate, config: BoardConfig) -> bool:
+    """Tells whether a pass takes an unprotected item before others, as no order could make it stay: it is too large.
+
+    What expired, or leaves in the first two steps, leaves there.
+    """
+    if not is_too_large(config, item.tokens, item.importance) or item.expired:
+        return False
+    return not any(
+        takes(step, item, config) for step in (PassStep.RESOLVED, PassStep.LOGS) if step in config.steps
+    )
+
+
 def may_return(config: BoardConfig, working_tokens: int, tokens: int, importance: int) -> bool:
     """Tells whether an archived item may be restored: not if the next pass would take it again, as it is too large."""
     full = working_tokens + tokens > config.high_tokens

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.selection import decide, evictable
+from blackboard_mcp.server.pruning.selection import TOO_LARGE, decide, evictable
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -211,8 +211,10 @@ def test_i11_by_default_nothing_goes_before_a_less_important_older_one(before: W
     gone = {move.number for move in plan.moves}
     by_number = {c.number: c for c in space.candidates}
     for move in plan.moves:
-        if move.step == 4:
-            taken = by_number[move.number]
+        taken = by_number[move.number]
+        if move.why == TOO_LARGE:
+            assert taken.tokens > space.config.low_tokens
+        elif move.step == 4:
             for other in space.candidates:
                 if other.number not in gone and other.number not in space.protected:
                     assert (other.importance, other.seq) > (taken.importance, taken.seq)
@@ -232,7 +234,9 @@ def test_under_fair_share_nobody_loses_while_somebody_else_uses_more_and_has_som
     free = {c.number for c in space.candidates if c.importance <= 4 and c.number not in space.protected}
     for move in plan.moves:
         taken = by_number[move.number]
-        if move.step == 4:
+        if move.why == TOO_LARGE:
+            assert taken.tokens > space.config.low_tokens
+        elif move.step == 4:
             assert used[taken.owner] == max(used[by_number[n].owner] for n in free)
         used[taken.owner] -= taken.tokens
         free.discard(move.number)

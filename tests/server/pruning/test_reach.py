@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.board import STEPS, BoardChange, BoardConfig, Pass
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.selection import decide
+from blackboard_mcp.server.pruning.selection import TOO_LARGE, decide
 from blackboard_mcp.storage.operations.leaving import candidates as weighing
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.walk.inline import inline_store
@@ -62,7 +62,7 @@ async def grown(at: Table, clock: HandClock, random: Random) -> None:
                         random.choice(TYPES),
                         private=random.random() < 0.1,
                         importance=random.choice((1, 1, 2, 2, 3, 3, 4, 4, 4, 5)),
-                        tokens=random.randrange(1, 60),
+                        tokens=random.choice((*range(1, 60), 900, 900, 900)),
                         ttl=5.0 if random.random() < 0.05 else None,
                         **edges,
                     )
@@ -114,6 +114,7 @@ async def compared(seed: int, happened: Counter[str]) -> None:
 
 def tell(happened: Counter[str], outcome: PassOutcome, shown: list[int]) -> None:
     happened.update({f"step {step}": 1 for _, step, _ in outcome.moved})
+    happened["too large"] += any(why == TOO_LARGE for *_, why in outcome.moved)
     happened["threads"] += len(outcome.threads)
     happened["less"] += shown[1] < shown[0]
 
@@ -124,7 +125,7 @@ async def test_what_a_pass_is_not_shown_it_would_not_have_taken(monkeypatch: pyt
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         await compared(seed, happened)
-    for what in ("step 1", "step 2", "step 4", "threads", "less"):
+    for what in ("step 1", "step 2", "step 4", "threads", "less", "too large"):
         assert happened[what] >= 8, happened
 
 

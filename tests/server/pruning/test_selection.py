@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, PassOutcome, Plan, Workspace
 from blackboard_mcp.server.mcp.answer_size import MAX_ANSWER_BYTES
-from blackboard_mcp.server.pruning.selection import decide
+from blackboard_mcp.server.pruning.selection import TOO_LARGE, decide
 from blackboard_mcp.server.usecases.stewardship import wire_pruned
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given
@@ -159,6 +159,35 @@ def test_a_summary_covers_neither_importance_5_nor_open_work_but_decisions() -> 
     members[8] = replace(members[8], open_work=True)
     plan = decide(space(*members), steps=frozenset({PassStep.THREADS}))
     assert plan.threads == ((1, tuple(range(3, 10))),)
+
+
+# What is too large
+
+
+def test_what_is_too_large_to_stay_goes_alone() -> None:
+    small = [candidate(n, importance=1 + n % 4, tokens=30) for n in range(1, 11)]
+    for more in ({}, {"fresh": True}, {"open_work": True}, {"bears": (3, 99)}, {"importance": 1}):
+        plan = decide(space(*small, candidate(11, **{"tokens": 601, **more})))
+        assert [(m.number, m.step, m.why) for m in plan.moves] == [(11, 4, TOO_LARGE)]
+    assert moved(decide(space(*small, candidate(11, tokens=600)))) == [4, 8, 1, 5, 9]
+
+
+def test_nothing_else_of_any_step_goes_on_account_of_what_is_too_large() -> None:
+    done, log = candidate(10, status=Status.RESOLVED), candidate(11, type=ItemType.LOG, analysed=True)
+    members = [replace(c, tokens=40) for c in thread()]
+    there = space(*members, done, log, candidate(12, tokens=700), candidate(13, tokens=900))
+    assert moved(decide(there)) == [12, 13]
+    assert decide(there, steps=EARLY) == Plan()
+    assert moved(decide(there, level=400)) == [10, 11, 12, 13]
+
+
+def test_what_is_too_large_stays_where_it_may_not_leave_by_importance() -> None:
+    small = [candidate(n, importance=1) for n in range(1, 4)]
+    for more, held in ({"importance": 5}, ()), ({}, (11,)):
+        there = space(*small, candidate(11, **{"tokens": 700, **more}), protected=held)
+        assert moved(decide(there)) == [1, 2, 3]
+    there = space(*small, candidate(11, tokens=700))
+    assert moved(decide(replace(there, config=replace(there.config, hard_ceiling=3)))) == [1, 2, 3]
 
 
 # What waits for other things
@@ -329,6 +358,9 @@ def test_i11_nothing_goes_before_an_older_less_important_item_of_its_class(befor
         if move.step != 4:
             continue
         taken = by_number[move.number]
+        if move.why == TOO_LARGE:
+            assert taken.tokens > before.config.low_tokens
+            continue
         left_over = [
             c for c in before.candidates if c.number not in gone and c.number not in before.protected
         ]

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace, beyond_shares
 from blackboard_mcp.server.pruning import selection
 from blackboard_mcp.server.pruning.policies import Policies
-from blackboard_mcp.server.pruning.selection import decide
+from blackboard_mcp.server.pruning.selection import TOO_LARGE, decide
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,6 +127,10 @@ def check_shares(before: Workspace) -> None:
         for c in left.values():
             used[c.owner] = used.get(c.owner, 0) + c.tokens
         taken = by_number[move.number]
+        if move.why == TOO_LARGE:
+            assert taken.tokens > before.config.low_tokens
+            del left[move.number]
+            continue
         _, beyond = beyond_shares(before.config, used)
         could = {
             c.owner

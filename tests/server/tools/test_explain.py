@@ -111,6 +111,27 @@ async def test_what_is_told_to_go_next_is_what_goes(small: Any) -> None:
     assert len(gone - due) <= 1, "the pass was for what the last post brought as well"
 
 
+async def test_what_is_too_large_to_stay_is_told_to_go_first_and_goes_alone(small: Any) -> None:
+    alice = await small.join("alice")
+    done = await alice.post("done", status="RESOLVED")
+    low, large = await alice.post("low", "LOG", importance=1), await alice.post(FILLER * 9, importance=4)
+    tokens = large["tokens"]
+    answer = await alice.do("read", ids=[done["id"], low["id"], large["id"]], explain=True)
+    first, second, it = answer["explanations"]
+    assert it["says"][0] == (
+        f"goes with the next pass, before all others: it is too large to stay ({tokens} tokens; 240 stay when room is "
+        "made)"
+    )
+    assert (it["step"], it["items_before"], it["next_pass"]) == (4, 0, True)
+    assert [(e["items_before"], e["tokens_before"], e["next_pass"]) for e in (first, second)] == [
+        (1, tokens, False),
+        (2, tokens + done["tokens"], False),
+    ]
+    await alice.post(FILLER * 2, "LOG")
+    await small.settled()
+    assert [i["id"] for i in (await alice.do("query", zone="archive"))["items"]] == [large["id"]]
+
+
 async def test_importance_five_and_ceilings_and_expiry_are_told(board: Any) -> None:
     alice = await board.join("alice")
     five = await alice.post("keep", importance=5)

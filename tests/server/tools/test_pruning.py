@@ -316,7 +316,7 @@ async def test_a_flood_of_one_owners_agents_pushes_out_none_of_the_others_items(
 async def test_an_item_too_large_for_the_board_is_told_at_once_and_does_not_come_back(small: Any) -> None:
     alice, bob = await small.join("alice", "bob")
     for n in range(3):
-        await alice.post(f"finding {n}", "FACT")
+        await alice.post(f"finding {n}", "FACT", ttl_seconds=60)
     said = await alice.say("post", type="FACT", text=FILLER * 11)
     # Bob looks, because the pass may be over by now: Alice's next view would not tell what she was shown.
     tokens = (await bob.item("F-4"))["tokens"]
@@ -326,12 +326,11 @@ async def test_an_item_too_large_for_the_board_is_told_at_once_and_does_not_come
     )
     await small.settled()
     seen = await bob.say("read")
-    assert "Nothing posted yet" not in seen
-    assert "nothing on the board now; 4 in the archive: query_archive()\n" in seen
-    listed = await bob.say("query_archive")
-    assert all(f"F-{n}" in listed for n in (1, 2, 3, 4))
-    news = await alice.say("read")
-    assert 'query_archive(text="F-1 F-2 F-3", restore=true)' in news
+    assert "left for room: F-4\n" in seen
+    assert "F-3 by alice 0s, newest of 3 alike (older: F-2 F-1): finding 2\n" in seen, "it left alone"
+    assert "of yours F-4 (too large to stay when room is made) → too large to come back" in await alice.say(
+        "read"
+    )
     seq = await small.seq()
     said = await alice.say("query_archive", text="F-4", restore=True)
     assert 'not restored, too large to stay on the board: read(ids=["F-4"]) shows it\n' in said
@@ -344,6 +343,8 @@ async def test_an_item_too_large_for_the_board_is_told_at_once_and_does_not_come
     assert "restored 0" not in said
     assert await small.seq() == seq
     assert (await alice.item("F-4"))["text"] == FILLER * 11
+    small.clock.advance(61)
+    await small.opened.store.expire()
     said = await alice.say("query_archive", text="F-1 F-4", restore=True)
     assert "restored 1 to working memory\nnot restored, too large" in said
     assert (await alice.say("post", id="F-4", tags=["big"])).splitlines()[-2] == "F-4 stays archived"
@@ -403,10 +404,12 @@ async def test_news_offer_to_restore_a_large_item_while_the_board_has_room_for_i
     for name in ("alice", "bob"):
         await small.opened.blackboard.introduce(name, "maria")
     for n in range(2):
-        await bob.post(f"finding {n} {FILLER}", "LOG", importance=1)
+        await bob.post(f"finding {n} {FILLER}", "LOG", importance=1, ttl_seconds=60)
     await alice.post(FILLER * 9, "LOG", importance=1)
     await small.settled()
+    small.clock.advance(61)
+    await small.opened.store.expire()
     back = 'query_archive(text="L-3", restore=true)'
     assert back in await bob.say("read", ids=["L-3"])
-    assert f"of yours L-3 (importance 1, oldest first) → {back}" in await alice.say("read")
+    assert f"of yours L-3 (too large to stay when room is made) → {back}" in await alice.say("read")
     assert "restored 1" in await alice.say("query_archive", text="L-3", restore=True)

@@ -373,6 +373,7 @@ async def ahead(at: Table, patch: pytest.MonkeyPatch) -> None:
     done = await keep(at, "hidden and done")
     await at.change("alice", done, status="WITHDRAWN")
     await keep(at, "hidden why", analyzed_by=await keep(at, "hidden", "LOG"))
+    await keep(at, "hidden and large", tokens=CONFIG.low_tokens + 1)
     shown = await at.post("alice", "shown", importance=4)
     turn = (await at.store.explain(at.board, "eve", [shown.number])).explanations[0].turn
     assert turn is not None
@@ -621,7 +622,7 @@ CHECKS: dict[Check, str] = {
     adopted: "adopted",
     answers: "answer_last against",
     agents_known: "agents_known agents_known:1 agents_known:2",
-    ahead: "ahead_done ahead_logs ahead_least",
+    ahead: "ahead_done ahead_large ahead_logs ahead_least",
     answers_to: "answers_to",
     archived: "findings_fallen_archived outbox_of_board",
     authors: "authors",

@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.explain import (
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, Item
 from blackboard_mcp.protocols.late_models import wire
-from blackboard_mcp.protocols.pruning import CROWDED, may_return, reason
+from blackboard_mcp.protocols.pruning import CROWDED, is_too_large, may_return, reason
 from blackboard_mcp.protocols.sightings import Readership
 
 from ..text.lines import clip, forgotten, item_line, one_line, relative_age
@@ -220,6 +220,11 @@ def _goes(item: Item, turn: PassTurn, explained: Explained) -> str:
             return "goes when it is resolved, superseded or expires: this board takes nothing by importance"
         return f"importance {item.importance}: leaves only when it is resolved, superseded or expires"
     step = PassStep(turn.takes)
+    if step is PassStep.IMPORTANCE and is_too_large(config, item.tokens, item.importance):
+        return (
+            f"goes with the next pass, before all others: it is too large to stay ({item.tokens:,} tokens; "
+            f"{config.low_tokens:,} stay when room is made)"
+        )
     said = f"goes in step {step.number} of a pass ({reason(step, item.status, item.importance)})"
     if turn.open_work or turn.after:
         return f"{said}, after {_afterwards(turn)}"

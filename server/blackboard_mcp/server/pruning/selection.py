@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.pruning import (
     beyond_shares,
     finished,
     freed_by_summary,
+    leaves_first,
     reason,
     takes,
 )
@@ -27,6 +28,8 @@ from .deferral import deferred, in_turn
 from .ordering import SHARE
 from .policies import TOKEN_IMPORTANCE, Ranking
 
+TOO_LARGE = "too large to stay when room is made"
+"""The reason given for an item that alone has more tokens than stay when room is made."""
 _WHY = 60
 """Most characters of a reason."""
 
@@ -64,7 +67,8 @@ def decide(
        transaction. Step 4 ignores them, so a caller that wants summaries runs steps 1 to 3 first, and step 4
            after the
        summaries.
-    4. Where there are several owners: items beyond one owner's share, of any importance up to the hard
+    4. Items that are too large to stay; steps 1 to 3 go as far as it takes without them. Where there are
+    several owners: items beyond one owner's share, of any importance up to the hard
     ceiling. Then the
        rest up to the board's ceiling. Then, only if that leaves more than the high-water mark, the rest up to
            the hard
@@ -80,7 +84,9 @@ def decide(
     steps &= {step for step in STEPS if step in config.steps}
     free = [c for c in space.candidates if c.number not in space.protected]
     free.sort(key=lambda c: (c.seq, c.number))
-    state = _Pass(space.tokens)
+    # All other items are judged as if these had left already, whether or not this part of the pass takes them.
+    large = [c for c in free if leaves_first(c, config)]
+    state = _Pass(space.tokens - sum(c.tokens for c in large), gone={c.number for c in large})
     if expiring:
         for candidate in free:
             if candidate.expired:
@@ -95,8 +101,9 @@ def decide(
     if PassStep.THREADS in steps and state.tokens > level:
         threads = finished_threads(space, state.gone, state.tokens - level)
     if PassStep.IMPORTANCE in steps:
+        state.moves += [Move(c.number, PassStep.IMPORTANCE.number, TOO_LARGE) for c in large]
         ceiling = min(config.ceiling, EXEMPT - 1)
-        allowed = [c for c in free if takes(PassStep.IMPORTANCE, c, config)]
+        allowed = [c for c in free if c.number not in state.gone and takes(PassStep.IMPORTANCE, c, config)]
         if state.tokens > level:
             _take_beyond_shares(state, space, allowed, level, ranking)
         if state.tokens > level:
@@ -148,7 +155,7 @@ def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
     """Returns the candidates for the fourth step after the first two, and the tokens left then by owner."""
     early = {m.number for m in decide(space, steps=frozenset({PassStep.RESOLVED, PassStep.LOGS})).moves}
     left = [c for c in space.candidates if c.number not in early]
-    free = [c for c in left if c.number not in space.protected]
+    free = [c for c in left if c.number not in space.protected and not leaves_first(c, space.config)]
     return [c for c in free if takes(PassStep.IMPORTANCE, c, space.config)], _used(left)
 
 

@@ -230,6 +230,7 @@ async def test_the_mark_is_new_in_every_request(pumps: Any, model: Any) -> None:
 
 async def test_a_very_long_thread_is_shown_in_excerpts_decisions_first(pumps: Any, model: Any) -> None:
     alice = await pumps.join("alice")
+    await alice.do("board", settings={"target_tokens": 20_000})
     root = await alice.post("Which?", "QUESTION")
     for n in range(6):
         await alice.post(

@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.pruning import (
     finished,
     freed_by_summary,
     hardest,
+    leaves_first,
 )
 from blackboard_mcp.protocols.values import dataclass
 
@@ -264,7 +265,7 @@ class _Search:
                 everyone.sort(key=lambda c: c.number)
                 held = (yield from guard_index.protected_among(no, members)) | self._back
                 known = finished(everyone, held)
-                left = [c for c in known if c.number not in early]
+                left = [c for c in known if c.number not in early and not leaves_first(c, config)]
                 if len(left) <= config.summarise_over:
                     continue
                 self._found.update((c.number, c) for c in everyone)

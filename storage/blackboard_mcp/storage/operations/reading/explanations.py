@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.explain import (
 )
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Item, Zone, item_id
-from blackboard_mcp.protocols.pruning import Candidate, finished, hardest, takes
+from blackboard_mcp.protocols.pruning import Candidate, finished, hardest, leaves_first, takes
 
 from ..leaving import candidates as weighing
 from ..leaving import guard_index
@@ -102,9 +102,15 @@ def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassT
     config, no = board.config, board.no
     if item.expired:
         return PassTurn(EXPIRY, 0, 0)
+    if leaves_first(item, config):
+        return PassTurn(PassStep.IMPORTANCE, 0, 0)
     place = (item.seq, item.number)
     done = takes(PassStep.RESOLVED, item, config)
+    flags = (int(PassStep.RESOLVED in config.steps), int(PassStep.LOGS in config.steps))
     early = [(0, 0)]
+    if PassStep.IMPORTANCE in config.steps:
+        large = yield sql("ahead_large"), (no, hardest(config), config.low_tokens, agent, *flags)
+        early.append((large[0][0], large[0][1]))
     if PassStep.RESOLVED in config.steps:
         early.append((yield from _ahead(no, "ahead_done", place if done else None, agent)))
         if done:
@@ -125,12 +131,11 @@ def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassT
         return PassTurn(
             PassStep.IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types)
         )
-    flags = (int(PassStep.RESOLVED in config.steps), int(PassStep.LOGS in config.steps))
     since = yield from weighing.lately(board, now)
     above = int(item.importance > config.ceiling)
     rank = (above, int(item.fresh), item.importance, *place)
-    bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent, hardest(config))
-    rows = yield sql("ahead_least"), bound
+    bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent)
+    rows = yield sql("ahead_least"), (*bound, hardest(config), config.low_tokens)
     return _turned(PassStep.IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
 
 

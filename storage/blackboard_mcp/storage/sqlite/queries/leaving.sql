@@ -109,6 +109,16 @@ WHERE board = ?1 AND zone = 'working' AND PUBLIC(owner)
         AND m.type <> 'CONSTRAINT' LIMIT ?3 + 1)) > ?3
 ORDER BY thread LIMIT ?4;
 
+-- name: ahead_large
+-- The items and tokens that are too large to stay (up to the importance ?2, more tokens than ?3), as far as an agent
+-- may know of them, of what steps 1 (?5) and 2 (?6) leave.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item i
+WHERE board = ?1 AND zone = 'working' AND importance <= ?2 AND tokens > ?3
+  AND VISIBLE(owner, ?4)
+  AND (?5 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
+  AND (?6 = 0 OR NOT (type = 'LOG' AND analysed = 1))
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
+
 -- name: ahead_done
 -- The items and tokens that step 1 takes before a place (seq, number), as far as an agent may know of them, counted
 -- to ?4 items.
@@ -132,11 +142,11 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
 
 -- name: ahead_least
 -- The items and tokens that step 4 takes before a place (above the ceiling ?2, fresh, importance, seq, number: ?3 to
--- ?7), of what steps 1 and 2 leave, up to the importance ?14, unless something makes them leave later. Fresh is an
--- item changed at ?8 or later, or used since ?9.
+-- ?7), of what steps 1 and 2 leave, up to the importance ?14 and ?15 tokens, unless something makes them leave later.
+-- Fresh is an item changed at ?8 or later, or used since ?9.
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
-    WHERE board = ?1 AND zone = 'working' AND importance <= ?14
+    WHERE board = ?1 AND zone = 'working' AND importance <= ?14 AND tokens <= ?15
       AND (CASE WHEN importance > ?2 THEN 1 ELSE 0 END,
            CASE WHEN seq >= ?8
            OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?9)

