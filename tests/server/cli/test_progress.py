@@ -27,6 +27,7 @@ def test_a_bar_is_on_a_terminal_alone_and_goes_with_the_work(tmp_path: Path) -> 
         ("export", ("export", str(tmp_path / "board.jsonl")), "events of board main"),
         ("import", ("import", "--board", "again", str(tmp_path / "board.jsonl")), "board again: "),
         ("verify", ("verify",), "board main is what its history says"),
+        ("boards", ("doctor",), "nothing is wrong"),
         ("index", ("rebuild-index",), "indexed "),
         ("backup", ("backup", str(tmp_path / "backup")), "all boards are in"),
     ):
@@ -35,7 +36,7 @@ def test_a_bar_is_on_a_terminal_alone_and_goes_with_the_work(tmp_path: Path) -> 
         *_, last = shown.split("\x1b[2K")  # the bar is wiped out
         assert said in last, (what, shown)
         assert "━" not in last
-    for words in (("verify",), ("export", "-"), ("rebuild-index",)):
+    for words in (("verify",), ("export", "-"), ("rebuild-index",), ("doctor",), ("doctor", "--json")):
         done = run(given, *words)
         assert done.returncode == 0
         assert "\x1b" not in done.stdout + done.stderr

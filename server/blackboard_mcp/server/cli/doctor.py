@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.visible import escape
 
 from ..settings.server import Settings
 from .options import settings_of
+from .progress import progress
 
 if TYPE_CHECKING:
     from ..usecases.growth import Growth
@@ -91,8 +92,8 @@ async def _examine(
 ) -> tuple[list[Any], list[str]]:
     from ..doctor import doctor as looking
 
-    found = await looking.examine(settings, whole=not quick, grown=grown)
+    found = await looking.examine(settings, whole=not quick, grown=grown, shown=progress)
     if not repair:
         return found, []
     repaired = await looking.repair(settings, found)
-    return await looking.examine(settings, whole=not quick, grown=grown), repaired
+    return await looking.examine(settings, whole=not quick, grown=grown, shown=progress), repaired

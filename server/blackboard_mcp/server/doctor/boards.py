@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,8 @@ from ..settings.server import Settings
 from . import exposure
 from .findings import Finding, problem, warning
 
+Shown = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]]
+"""Shows how far long work is: given its name and its size, yields a function to call with the size of each step."""
 LEASE_MOST = timedelta(hours=1)
 """The longest lease that a process takes."""
 OUTBOX_PATIENCE = timedelta(minutes=10)
@@ -36,7 +38,14 @@ _AGAIN = (
 )
 
 
-async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterator[Finding]:
+def unseen(what: str, size: int) -> contextlib.AbstractContextManager[Callable[[int], object]]:
+    """Shows nothing."""
+    return contextlib.nullcontext(lambda step: None)
+
+
+async def look(
+    settings: Settings, clock: Clock, *, whole: bool, shown: Shown = unseen
+) -> AsyncIterator[Finding]:
     """Yields what is wrong with the boards' file.
 
     With `whole`, reads all of the file, rebuilds every board in a temporary folder, and checks the index.
@@ -63,7 +72,7 @@ async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterato
             with TemporaryDirectory(prefix="blackboard-") as folder:
                 copy = Path(folder) / "copy.sqlite3"
                 examining.copy_whole(raw, copy)
-                async for finding in _deep(settings, copy, found.outbox):
+                async for finding in _deep(settings, copy, shown):
                     yield finding
     except BlackboardError as error:
         cure = _RESTORE if isinstance(error, StoreDamaged) else _AGAIN
@@ -166,29 +175,13 @@ def _kept(retention: Retention | None, found: examining.Examined) -> Iterator[Fi
         )
 
 
-async def _deep(settings: Settings, file: Path, waiting: int) -> AsyncIterator[Finding]:
-    """Yields what is wrong with each board's history and the index, working on a copy that may be written to.
-
-    `waiting` is the number of changes that wait for the index.
-    """
+async def _deep(settings: Settings, file: Path, shown: Shown) -> AsyncIterator[Finding]:
+    """Yields what is wrong with each board's history and the index, working on a copy that may be written to."""
     store = await SqlBoardStore.open(file, synchronous="NORMAL")
     try:
         async with frozen(store) as copy:  # one for all boards: it is as large as the file
-            for board in await copy.boards():
-                try:
-                    unlike = await verify_frozen(copy, board.id)
-                except StoreError:
-                    raise
-                except BlackboardError as error:
-                    unlike = [error.message]
-                if unlike:
-                    yield problem(
-                        "history-differs",
-                        f"Board {board.id} is not what its history says: {unlike[0].rstrip('.')}.",
-                        _RESTORE,
-                        board=board.id,
-                        all=unlike,
-                    )
+            async for finding in _rebuilt(copy, shown):
+                yield finding
         wanted = await store.settled_keys()
         if not wanted or not settings.index.exists():
             if wanted:
@@ -216,6 +209,27 @@ async def _deep(settings: Settings, file: Path, waiting: int) -> AsyncIterator[F
             yield _incomplete(lacking)
     finally:
         await store.close()
+
+
+async def _rebuilt(copy: SqlBoardStore, shown: Shown) -> AsyncIterator[Finding]:
+    """Yields the boards that are not what their histories say."""
+    boards = await copy.boards()
+    with shown("boards", 2 * sum(board.seq for board in boards)) as step:
+        for board in boards:
+            try:
+                unlike = await verify_frozen(copy, board.id, step=step)
+            except StoreError:
+                raise
+            except BlackboardError as error:
+                unlike = [error.message]
+            if unlike:
+                yield problem(
+                    "history-differs",
+                    f"Board {board.id} is not what its history says: {unlike[0].rstrip('.')}.",
+                    _RESTORE,
+                    board=board.id,
+                    all=unlike,
+                )
 
 
 def _incomplete(lacking: int) -> Finding:

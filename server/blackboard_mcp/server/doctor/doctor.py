@@ -25,11 +25,12 @@ async def examine(
     whole: bool = True,
     clock: Clock | None = None,
     grown: Growth | None = None,
+    shown: boards.Shown = boards.unseen,
 ) -> list[Finding]:
     """Returns what is wrong with an installation, problems first; changes nothing.
 
     With `whole`, all of the boards are read, which takes longer the larger they are. `grown` is the measured
-    growth of the folder, if any.
+    growth of the folder, if any. `shown` shows how far the reading is.
     """
     found = [*programs.look(), *classes.look(settings)]
     found += exposure.look(settings, (clock or SystemClock()).now())
@@ -47,7 +48,8 @@ async def examine(
         found += in_the_way
     elif settings.database.exists():
         found += folder.look(settings)
-        found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
+        looked = boards.look(settings, clock or SystemClock(), whole=whole, shown=shown)
+        found += [finding async for finding in looked]
         if grown is not None:
             found += look(grown, (clock or SystemClock()).now())
     found += [finding async for finding in network.look(settings)]
