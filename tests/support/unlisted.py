@@ -27,7 +27,6 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
         "status": _TEXT,
         "zone": {"enum": ["working", "archive", "all"], "type": "string"},
     },
-    "artifact_list": {"after": _TEXT},
     "board": {"expected_settings": {"type": "object"}},
     "stage": {"why": _TEXT},
     "claim": {

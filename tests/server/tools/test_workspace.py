@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -410,6 +411,14 @@ async def test_listings_count_what_is_deeper_and_go_on(board: Any, mode: str) ->
     assert (given["files"], given["folders"]) == ([], [{"path": "many/", "files": 206, "size": 506}])
     given = await ann.do("artifact_list", path="many")
     assert (len(given["files"]), given["next"]) == (200, "many/199.txt")
+    named = re.search(
+        r"^more: artifact_list\((.*)\)$", await ann.say("artifact_list", path="many"), re.MULTILINE
+    )
+    assert named
+    (listed,) = [tool for tool in (await ann.client.list_tools()).tools if tool.name == "artifact_list"]
+    assert set(re.findall(r"(\w+)=", named[1])) <= set(listed.input_schema["properties"]), (
+        "some clients, say Microsoft's Agent Framework, leave out what a schema does not list, and say nothing"
+    )
     rest = await ann.do("artifact_list", path="many", after=given["next"])
     assert [one["path"] for one in rest["files"]] == [f"many/{n}.txt" for n in range(200, 205)]
     assert rest["folders"] == [{"path": "many/deep/", "files": 1, "size": 1}]

@@ -27,7 +27,6 @@ from ..answers.artifacts import (
     written_lines,
 )
 from ..answers.rendering import Rendering
-from ..input.arguments import UNLISTED
 from ..usecases.workspace import Folder, Known, Workspace
 from .tool import Answer, Caller, ToolSet
 
@@ -50,7 +49,7 @@ Expected = Annotated[
     WithJsonSchema({"type": "integer", "description": "its revision as you read it; 0: new"}),
 ]
 Leased = Annotated[int, Field(ge=0, le=10**15), WithJsonSchema({"type": "integer"})]
-Unlisted = Annotated[str, Field(max_length=4 * MAX_PATH, json_schema_extra={UNLISTED: True})]
+After = Annotated[str, Field(max_length=4 * MAX_PATH)]
 
 
 class Replacement(BaseModel):
@@ -217,7 +216,7 @@ class WorkspaceTools:
         path: FilePath | None = None,
         depth: Depth | None = None,
         outline: bool | None = None,
-        after: Unlisted | None = None,
+        after: After | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         """Lists files."""
