@@ -188,7 +188,7 @@ class Task:
     sub: SubBoard | None = None
     """The board below that does it, if one does; `worker` names it as well."""
     outcome: Input | None = None
-    """The result as it stands now, or what took its place; only where tasks are looked up by number."""
+    """The result as it stands now, or what took its place; of tasks to confirm, over, or looked up by number."""
 
     @property
     def id(self) -> str:
@@ -270,11 +270,14 @@ class Planned:
     """The tasks that a call planned or changed, in its order, then those it cancelled.
 
     `dead_ends` are lines on tasks and findings that say the same and failed or fell: `T-9 repeats T-3 FAULTED: why`.
+    `alike` are lines on open tasks that others planned before, and that are about the same:
+    `T-9 and T-4 of bob, RUNNING by cleo: title`.
     """
 
     tasks: tuple[Task, ...]
     seq: int
     dead_ends: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     """The stages that it defined."""
     budget: AgendaBudget | None = None

@@ -17,6 +17,17 @@ class _Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+class WireInput(_Wire):
+    """The result of a task."""
+
+    task: str
+    title: str
+    item: str | None
+    text: str
+    status: str = Field(default="", description="of the item")
+    instead_of: str | None = Field(default=None, description="the result, where `item` took its place")
+
+
 class WireTask(_Wire):
     id: str
     title: str
@@ -42,6 +53,10 @@ class WireTask(_Wire):
     created_by: str = ""
     waits_on: str | None = None
     result: str | None = Field(default=None, description="id of the RESULT item")
+    outcome: WireInput | None = Field(
+        default=None,
+        description="the result as it stands now, of a task to confirm, over, or asked for by `why`",
+    )
     why: str = ""
     board: dict[str, Any] | None = Field(
         default=None, description="the board below that does it: id, input, output, fail, wait"
@@ -60,11 +75,9 @@ class PlanAnswer(_Wire):
     dead_ends: list[str] = Field(
         default=[], description="what failed or fell and says the same as these tasks"
     )
+    alike: list[str] = Field(default=[], description="open tasks of others that are about the same as these")
     stages: list[WireStage] = Field(default=[], description="stages that the call defined")
     budget: WireBudget | None = Field(default=None, description="the budget of the agenda, if one was set")
-    outcome: WireInput | None = Field(
-        default=None, description="of the one task that `why` asks for, the result as it stands now"
-    )
     seq: int
 
 
@@ -92,17 +105,6 @@ class WireReservation(_Wire):
     lease: int
     task: str | None
     until: datetime
-
-
-class WireInput(_Wire):
-    """The result of a task."""
-
-    task: str
-    title: str
-    item: str | None
-    text: str
-    status: str = Field(default="", description="of the item")
-    instead_of: str | None = Field(default=None, description="the result, where `item` took its place")
 
 
 class WireAttempt(_Wire):
@@ -168,6 +170,7 @@ def wire_planned(planned: Planned) -> PlanAnswer:
         items=[wire_task(task) for task in planned.tasks],
         total=len(planned.tasks),
         dead_ends=list(planned.dead_ends),
+        alike=list(planned.alike),
         stages=[_wire_stage(stage) for stage in planned.stages],
         budget=_wire_budget(planned.budget),
         seq=planned.seq,
@@ -237,6 +240,7 @@ def wire_task(task: Task) -> WireTask:
         created_by=task.created_by,
         waits_on=task.waits_on or None,
         result=task.result,
+        outcome=None if task.outcome is None else wire_input(task.outcome),
         why=task.why,
         board=None if task.sub is None else _wire_sub(task.sub),
     )

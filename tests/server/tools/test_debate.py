@@ -898,3 +898,16 @@ async def test_an_author_is_told_no_decision_that_it_may_not_make(board: Any) ->
     said = await alice.say("debate", op="status", id="F-1")
     assert "or decided by others; or conceded by alice" in said
     assert 'debate(op="decide"' not in said + view
+
+
+async def test_who_owed_a_judgement_of_a_debate_that_is_over_is_told_so(board: Any) -> None:
+    ana, ben = await board.join("ana", "ben")
+    await ana.post("Nine hours.", "HYPOTHESIS")
+    await ben.post("Backups take half the line.", "CRITIQUE", edges={"critiques": ["H-1"]})
+    await ana.post("True.", "REPLY", edges={"replies_to": ["C-2"]})
+    await ana.do("debate", op="concede", id="H-1")
+    failure = await ben.fail("debate", op="acknowledge", id="H-1")
+    assert failure["message"] == (
+        "You owe nothing to H-1 any more: its debate is over. Nothing was changed; "
+        'debate(op="status", id="H-1") says how it ended.'
+    )

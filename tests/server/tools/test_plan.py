@@ -34,6 +34,9 @@ async def graph(agent: Any) -> None:
     )
 
 
+NOTHING = "nothing else is ready for you now; wait() tells what comes"
+
+
 @both
 async def test_a_plan_is_worked_off_in_order(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
@@ -109,22 +112,42 @@ async def test_one_task_is_told_with_its_result_as_it_stands(board: Any, mode: s
     lines = (await ben.say("plan", why="T-1")).splitlines()
     assert lines[:2] == ["T-1 COMPLETED in E-1: survey the stations", "All nine, with dates."]
     await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-1"]})
-    assert (await ben.say("plan", why="T-1")).splitlines()[1] == "→ E-1 (DEBATED): Nine stations."
+    assert (await ben.say("plan", why="T-1")).splitlines()[:2] == [
+        "T-1 COMPLETED in E-1 (DEBATED): survey the stations",
+        "→ E-1: Nine stations.",
+    ]
     second = await ann.post("Ten stations.", "RESULT")
     await ann.do("debate", op="concede", id="E-1", to=second["id"])
     await ann.post("Ten stations, one closed.", "RESULT", edges={"supersedes": [second["id"]]})
     told = (await ben.say("plan", why="T-1")).splitlines()
     assert told[:2] == [
-        "T-1 COMPLETED in E-1: survey the stations",
-        "→ E-4 (in place of E-1): Ten stations, one closed.",
+        "T-1 COMPLETED in E-4 (in place of E-1): survey the stations",
+        "→ E-4: Ten stations, one closed.",
     ]
-    outcome = (await ben.do("plan", why="T-1"))["outcome"]
+    outcome = (await ben.do("plan", why="T-1"))["items"][0]["outcome"]
     assert (outcome["item"], outcome["instead_of"]) == ("E-4", "E-1")
     await ben.do("claim")
     await ben.do("claim", op="done", id="T-2", text="A table.")
     await ben.post(id="E-5", status="WITHDRAWN")
-    assert (await ann.say("plan", why="T-2")).splitlines()[1] == "→ E-5 (WITHDRAWN): A table."
-    assert (await ann.do("plan", why="T-3"))["outcome"] is None
+    assert (await ann.say("plan", why="T-2")).splitlines()[1] == "→ E-5: A table."
+    assert (await ann.do("plan", why="T-3"))["items"][0]["outcome"] is None
+    await ben.do("claim")
+    done = await ben.say("claim", op="done", id="T-3", text="The report.")
+    assert done.splitlines()[:2] == ["T-3 REVIEW: another agent confirms E-6", NOTHING]
+    better = await ben.post("The report, with a table.", "RESULT", edges={"supersedes": ["E-6"]})
+    told = f"T-3 done by ben in {better['id']} (in place of E-6): write the report"
+    assert told in (await ann.say("read")).splitlines()
+    listed = await ann.do("plan")
+    assert "T-3 REVIEW, done by ben in E-7 (in place of E-6)" in await ann.say("plan")
+    assert listed["items"][0]["result"] == "E-6"
+    assert listed["items"][0]["outcome"]["item"] == "E-7"
+    done = await ann.say("claim", op="verify", id="T-3", ok=True, text="Read.")
+    assert done.splitlines()[:2] == ["T-3 COMPLETED", NOTHING]
+    over = (await ann.say("plan")).splitlines()
+    assert 'texts: read(ids=["E-4", "E-5", "E-7"])' in over[1]
+    assert over[2].startswith("T-1 COMPLETED in E-4 (in place of E-1): ")
+    assert over[3].startswith("T-2 COMPLETED in E-5 (WITHDRAWN): ")
+    assert over[4].startswith("T-3 COMPLETED in E-7 (in place of E-6) (confirmed by ann: ")
 
 
 @both
@@ -138,7 +161,7 @@ async def test_who_confirms_a_result_that_is_debated_is_told_so(board: Any, mode
     confirm = {"op": "verify", "ok": True, "text": "I counted."}
     assert (await ben.say("claim", id="T-1", **confirm)).splitlines()[:-1] == [
         "T-1 COMPLETED",
-        "next: claim()",
+        NOTHING,
     ]
     await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-2"]})
     answer = await ben.call("claim", id="T-2", **confirm)
@@ -146,7 +169,7 @@ async def test_who_confirms_a_result_that_is_debated_is_told_so(board: Any, mode
         "T-2 COMPLETED",
         'E-2 is debated, and C-5 by cleo not answered; ann answers it: post(type="REPLY", edges={"replies_to": '
         '["C-5"]}, text="…")',
-        "next: claim()",
+        NOTHING,
     ]
     await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-3"]})
     await ann.post("One is closed.", "REPLY", edges={"replies_to": ["C-6"]})
@@ -618,6 +641,32 @@ async def test_who_repeats_what_failed_is_told_why(board: Any, mode: str) -> Non
     assert told[1] in taken.splitlines()
     answer = await ben.do("plan", items=[{"title": "ask the disk"}])
     assert answer["dead_ends"] == ["T-3 repeats T-1 FAULTED: It is full.\nseq 9 · next: claim()"]
+
+
+@both
+async def test_who_plans_what_another_has_planned_is_told(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    both = ["Inventory: how many files have to move", "Copy duration: how long the copy takes"]
+    first = await ann.do("plan", items=[{"title": title} for title in both])
+    assert first["alike"] == []
+    await ann.do("claim")
+    titles = [both[0], "Copy time: how long the copy takes", "A way back if the move fails"]
+    answer = await ben.call("plan", items=[{"title": title} for title in titles])
+    told = [
+        'others planned about the same; if yours is the same work: plan(cancel=["T-3"], why="…"):',
+        "T-3 and T-1 of ann, RUNNING by ann: Inventory: how many files have to move",
+        "T-4 and T-2 of ann, PENDING: Copy duration: how long the copy takes",
+    ]
+    assert boards.text_of(answer).splitlines()[3:6] == told
+    assert answer.structured_content["alike"] == told[1:]
+    assert (await ann.do("plan", items=[{"title": "Copy time: how long it takes"}]))["alike"] != told
+    await ben.do("plan", cancel=["T-3", "T-4"], why="ann planned them before")
+    taken = await ann.do("claim", id="T-2")
+    assert taken["dead_ends"] == [], (
+        "what was planned too much and given up is no dead end of what it repeats"
+    )
+    again = await ben.do("plan", items=[{"title": both[0]}])
+    assert again["dead_ends"] == ["T-7 repeats T-3 CANCELLED: ann planned them before"]
 
 
 @both

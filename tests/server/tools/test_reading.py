@@ -53,6 +53,24 @@ async def test_a_view_says_that_nobody_else_wrote_yet_only_where_that_is_so(boar
     assert "\nnobody else has written lately · " in await alice.say("read")
 
 
+async def test_a_view_says_how_long_ago_the_last_change_was_that_its_ages_count_from(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("Fuel is low.")
+    just_now = await alice.say("read")
+    assert re.match(
+        r"board main · seq \d+ · last change [-\d]+ [:\d]+Z, ages as of then · you are ", just_now
+    )
+    board.clock.advance(9 * 60)
+    assert await alice.say("read") == just_now
+    board.clock.advance(14 * 3_600)
+    for budget in (120, 1_500):
+        answer = await alice.do("read", budget=budget)
+        assert re.match(r"board main · .+Z, 14h ago, ages as of then · you are alice\n", answer["view"])
+        assert answer["tokens"] == boards.TOKENIZER.count(answer["view"]) <= budget
+    await bob.post("Ages as of then.")
+    assert "ago, ages as of then" not in await alice.say("read")
+
+
 async def test_a_view_keeps_to_the_budget_it_is_asked_for(board: Any) -> None:
     alice = await board.join("alice")
     for n in range(4):

@@ -108,12 +108,22 @@ async def test_a_newer_number_of_ones_own_comes_with_the_call_that_supersedes_th
     )
 
 
+async def test_who_refutes_what_is_debated_is_told_of_no_further_debate(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    await ada.post("All included: 39,000")
+    await cleo.post("No tax in it.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    text = await ben.say("post", text="Without tax: 31,000", edges={"refutes": ["F-1"]})
+    told = "F-3 refutes F-1 by ada: your claim, shown there; it changes nothing until the author or a debate agrees"
+    assert told in text.splitlines()
+
+
 async def test_a_claim_is_told_as_one_and_shown_where_its_item_is(board: Any) -> None:
     ada, ben = await board.join("ada", "ben")
     await ada.post("All included: 39,000", importance=5)
     text = await ben.say("post", text="Without tax: 31,000", edges={"supersedes": ["F-1"]})
     assert text.splitlines()[1] == (
-        "F-2 supersedes F-1 by ada: your claim, shown there; it changes nothing until the author or a debate agrees"
+        "F-2 supersedes F-1 by ada: your claim, shown there; it changes nothing until the author or a debate agrees; "
+        'to open one: post(type="CRITIQUE", edges={"critiques": ["F-1"]}, text="…")'
     )
     assert "F-1 fact by ada 0s !5 ⚠ F-2 by ben claims to supersede it: All" in await ada.say("query")
     view = await ada.say("read")

@@ -28,7 +28,7 @@ WHOLE = {
     "protected_figures_visible",
     "pressure_causes",
     "held_on_account",
-    *("task_last", "tasks_last", "tasks_over", "board_kinds"),
+    *("task_last", "tasks_last", "tasks_newest_open", "tasks_over", "board_kinds"),
     *("bound_among", "figures_fill", "items_keep"),
 }
 """Count or list all of what waits for the index or may not leave, count up to a bound, or end at the first row; the

@@ -54,7 +54,7 @@ def plainly(event: Event) -> str | None:
             return f"{word(str(said['watcher']))} need not {_TO_DO.get(duty, f'{duty} it')} any more{why}"
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
             named = _listed([stands_no_more(str(one)) for one in said["rests_on"]])
-            return f"it rests on {named}; look whether it still holds"
+            return f"it rests on {named}; look whether it still holds; if so, nothing is to do"
         case EventType.ITEM_FORGOTTEN:
             by, why = one_line(str(said.get("by"))), one_line(str(said.get("why")))
             return f"its text was removed for good by decision of {by}: {why}"

@@ -301,9 +301,11 @@ def _claim(remark: Remark, item: Item) -> str:
         f"{word(about.author)}"
         for about in remark.about[:_NAMED]
     )
-    return (
-        f"{item.id} {said}: your claim, shown there; it changes nothing until the author or a debate agrees"
+    quiet = next((about.id for about in remark.about if about.debate is None), None)
+    opens = (
+        f'; to open one: post(type="CRITIQUE", edges={{"critiques": ["{quiet}"]}}, text="…")' if quiet else ""
     )
+    return f"{item.id} {said}: your claim, shown there; it changes nothing until the author or a debate agrees{opens}"
 
 
 def _named(item: Item, agent: str) -> str:

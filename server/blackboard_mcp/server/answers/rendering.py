@@ -57,6 +57,7 @@ from ..text.debates import (
 from ..text.lines import (
     ELLIPSIS,
     QUOTE,
+    aged,
     ages,
     agreement_line,
     became,
@@ -84,6 +85,8 @@ from .remarks import archived_lines, asked_lines, edge_lines, large_lines, remar
 from .versions import version_lines
 
 FOOTER_TOKENS = 30
+AGE_TOKENS = 5
+"""The most tokens that tell how long ago the last change of a view was."""
 LINE_WIDTH = 160
 _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 60
@@ -188,6 +191,10 @@ class Rendering:
             if len(footer) <= _FOOTER or self._tokenizer.count(footer) <= _FOOTER:
                 break
         return footer
+
+    def view(self, text: str, at: datetime | None) -> str:
+        """Returns the text of a view of the time `at` for a reader of now; see `aged`."""
+        return aged(text, at, self.now())
 
     def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
         """Returns the text with the footer below it."""

@@ -24,14 +24,13 @@ from blackboard_mcp.protocols.agenda import (
 )
 from blackboard_mcp.protocols.answers import DebateView
 from blackboard_mcp.protocols.board import Lifecycle
-from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.rules import RuleBook
 from blackboard_mcp.protocols.stages import Stages, stage_id
 
 from ..text.debates import still_debated
 from ..text.lines import clip, closed_to_posts, flat, in_quotes, one_line, quoted, relative_age, word
 from ..usecases.agenda import Claimed
-from ..views.tasks import budget_line
+from ..views.tasks import budget_line, marks, result_of
 from .stages import stage_lines
 
 _LISTED = 30
@@ -70,9 +69,9 @@ def task_line(task: Task, now: datetime, kept: Reservation | None = None) -> str
         until = f", {left(task.until, now)}" if running else f" for {clip(task.waits_on, _TITLE)}"
         said = ", ".join([f"{task.state} by {word(task.holder)}{until}", *task.blocked_by])
     elif task.state is TaskState.REVIEW:
-        said = f"REVIEW, done by {word(task.holder)}{f' in {task.result}' if task.result else ''}"
+        said = f"REVIEW, done by {word(task.holder)}{result_of(task)}"
     else:
-        where = f" in {task.result}" if task.result and task.state is TaskState.COMPLETED else ""
+        where = result_of(task) if task.state is TaskState.COMPLETED else ""
         said = f"{task.state}{where}{f' ({clip(task.why, _NOTE)})' if task.why else ''}"
     parts = [f"{task.id} {said}"]
     parts += [f"p{task.priority}"] if task.state not in TASK_OVER else []
@@ -89,7 +88,9 @@ def agenda_lines(agenda: Agenda, agent: str, now: datetime) -> list[str]:
         over = f"{sum(agenda.over.values())} are over; " if agenda.over else ""
         plans = 'plan(items=[{"title": "…"}, {"title": "…", "after": ["$1"]}]) plans some'
         lines = [f"no open tasks: {over}{stopped or plans}"]
-        results = [task.result for task in agenda.ended if task.result]
+        results = [
+            id_ for task in agenda.ended if (id_ := task.outcome.item if task.outcome else task.result)
+        ]
         texts = f", texts: read(ids=[{', '.join(map(in_quotes, results))}])" if results else ""
         last = "the last " if sum(agenda.over.values()) > len(agenda.ended) else ""
         return [*lines, *_part(f"over ({last}{len(agenda.ended)}{texts}):", agenda.ended, now)]
@@ -139,8 +140,8 @@ def task_lines(task: Task, attempts: Sequence[Attempt], lifecycle: Lifecycle, no
     On a board that is not open (`lifecycle`) nothing can be done.
     """
     lines = [task_line(task, now)]
-    if task.outcome is not None and _marks(task.outcome):
-        lines.append(f"→ {_result(task.outcome)}")
+    if task.outcome is not None and marks(task.outcome):
+        lines.append(f"→ {task.outcome.item}: {clip(task.outcome.text, _NOTE)}")
     lines += quoted(task.text) if task.text else []
     if task.after:
         lines.append(f"after {', '.join(map(task_id, task.after))}")
@@ -194,6 +195,12 @@ def planned_lines(planned: Planned, now: datetime) -> list[str]:
     lines += _budget(planned.budget)
     if planned.stages:
         lines += stage_lines(Stages(planned.stages, planned.seq))
+    if planned.alike:
+        first = planned.alike[0].partition(" ")[0]
+        lines.append(
+            f'others planned about the same; if yours is the same work: plan(cancel=["{first}"], why="…"):'
+        )
+        lines += [clip(line, _DEAD_END) for line in planned.alike]
     return lines + dead_end_lines(planned.dead_ends)
 
 
@@ -238,15 +245,8 @@ def claimed_lines(claimed: Claimed, now: datetime) -> list[str]:
     return lines
 
 
-def _marks(given: Input) -> list[str]:
-    """Returns what sets a result apart from the one that a task ended with: that it is another, and its status."""
-    marks = [f"in place of {given.instead_of}"] if given.instead_of else []
-    return marks + ([given.status] if given.status not in ("", Status.ACTIVE) else [])
-
-
 def _result(given: Input) -> str:
-    marks = _marks(given)
-    marked = f" ({', '.join(marks)})" if marks else ""
+    marked = f" ({', '.join(told)})" if (told := marks(given)) else ""
     return f"{given.item or 'no result'}{marked}{f': {clip(given.text, _NOTE)}' if given.text else ''}"
 
 
@@ -282,11 +282,11 @@ def _whom(worker: str, agent: str) -> str:
 
 
 def settled_lines(
-    done: Settled, op: str, agent: str, now: datetime, debate: DebateView | None = None
+    done: Settled, op: str, agent: str, now: datetime, debate: DebateView | None, *, more: bool
 ) -> list[str]:
     """Returns what became of a task by a call of an agent's, and what to do next.
 
-    `debate` is the open one on the result that the agent confirmed.
+    `debate` is the open one on the result that the agent confirmed, `more` tells whether it may find another task.
     """
     task = done.task
     if task is None:
@@ -323,5 +323,6 @@ def settled_lines(
         again = (
             f", which takes {task.id} again only if nothing else is ready for you" if op == "release" else ""
         )
-        lines.append(f"next: claim(){again}")
+        none = "nothing else is ready for you now; wait() tells what comes"
+        lines.append(f"next: claim(){again}" if more else none)
     return lines

@@ -91,7 +91,7 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
         if as_json:
             _view_as_json(view.text, view.tokens, snapshot.board.seq)
         else:
-            click.echo(view_for_people(view.text))
+            click.echo(view_for_people(say.view(view.text, view.at)))
 
     _run(settings, look)
 

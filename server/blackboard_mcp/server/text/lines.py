@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 ELLIPSIS = "…"
 QUOTE = "> "
 """Prefix of every line of a text that is shown over several lines."""
+AGES_AS_OF_THEN = ", ages as of then"
+"""What follows the time of the last change in the first line of a view."""
+_RECENT = timedelta(minutes=10)
 
 _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _SEPARATORS = re.compile("[\x85\u2028\u2029]")
@@ -85,6 +88,16 @@ def relative_age(then: datetime, now: datetime) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def aged(view: str, at: datetime | None, now: datetime) -> str:
+    """Returns a view whose first line tells a reader of `now` how long ago its last change was, unless it was just now.
+
+    By itself a view tells no time but that of the change, since an unchanged board has the same view.
+    """
+    if at is None or now - at < _RECENT:
+        return view
+    return view.replace(AGES_AS_OF_THEN, f", {relative_age(at, now)} ago{AGES_AS_OF_THEN}", 1)
 
 
 def visible_json(document: str) -> str:

@@ -21,7 +21,7 @@ from pydantic import Field, WithJsonSchema
 from ..access.needs import TOOLS
 from ..answers.explanations import wire_explained
 from ..answers.remarks import wire_remarks
-from ..answers.rendering import FOOTER_TOKENS, Rendering
+from ..answers.rendering import AGE_TOKENS, FOOTER_TOKENS, Rendering
 from ..input import posts as requests
 from ..input.agreement import Agree
 from ..input.arguments import UNLISTED, Arguments
@@ -307,11 +307,11 @@ class CoreTools:
                     versions=[version_wire.wire_versions(listed) for listed in reading.versions],
                 ),
             )
-        reserve = FOOTER_TOKENS if caller.reads_text else 0
+        reserve = AGE_TOKENS + (FOOTER_TOKENS if caller.reads_text else 0)
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=reserve)
         attention = self._board.looks.viewed(snapshot, agent, view)
         await self._board.rules.saw(snapshot.board.id, agent, snapshot.rules)
-        text = view.text
+        text = self._say.view(view.text, view.at)
         if caller.reads_text:
             text = self._say.with_footer(text, snapshot.board.seq, attention)
         return Answer(

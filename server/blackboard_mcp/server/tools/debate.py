@@ -20,7 +20,6 @@ from blackboard_mcp.protocols.workspace import Revision
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ..access.needs import TOOLS
-from ..answers.artifacts import newer_lines
 from ..answers.explanations import way_back
 from ..answers.readers import by_author
 from ..answers.rendering import Rendering
@@ -118,7 +117,7 @@ class DebateTool:
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
             newer = await self._newer(name, state.root, op)
             if newer:
-                first = "\n".join(newer_lines(state.root.id, newer))
+                first = "\n".join(_newer_lines(state.root.id, newer))
             say = self._say.by(self._board.tokenizers.on(name))
             return Answer(
                 lambda: say.debate(
@@ -187,11 +186,19 @@ class DebateTool:
                 presence = await self._board.presence(name)
                 text += f"\n{self._say.last_seen(item.agreement.waiting, seen, presence)}"
         newer = await self._newer(name, item, op)
-        text = "\n".join([text, *newer_lines(item.id, newer)])
+        text = "\n".join([text, *_newer_lines(item.id, newer)])
         return Answer(
             self._say.with_footer(text, seq, attention),
             lambda: debate_wire.DebateAnswer(item=item.id, state=None, newer=_wire(newer), seq=seq),
         )
+
+
+def _newer_lines(id_: str, newer: Sequence[tuple[Revision, int]]) -> list[str]:
+    if not newer:
+        return []
+    from ..answers.artifacts import newer_lines
+
+    return newer_lines(id_, newer)
 
 
 def _wire(newer: Sequence[tuple[Revision, int]]) -> list[str]:

@@ -263,12 +263,9 @@ class PlanTools:
         if task is None:
             raise UnknownReference(f"There is no task {task_id(number)}; plan() lists the tasks.")
         text = "\n".join(task_lines(task, attempts, lifecycle, self._say.now()))
-        outcome = None if task.outcome is None else plan_wire.wire_input(task.outcome)
         return Answer(
             self._say.with_footer(text, seq, attention),
-            lambda: plan_wire.PlanAnswer(
-                items=[plan_wire.wire_task(task)], total=1, outcome=outcome, seq=seq
-            ),
+            lambda: plan_wire.PlanAnswer(items=[plan_wire.wire_task(task)], total=1, seq=seq),
         )
 
     def _new(self, place: int, item: dict[str, Any]) -> NewTask | NewStage:
@@ -430,10 +427,10 @@ class PlanTools:
     async def _settle(
         self, caller: Caller, board: str | None, act: Settle, cited: Sequence[str] = ()
     ) -> Answer:
-        done, rules, attention, debate = await self._tasks.settle(
+        done, rules, attention, debate, more = await self._tasks.settle(
             caller.agent, board, act, cited=cited, once_key=caller.once_key
         )
-        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now(), debate))
+        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now(), debate, more=more))
         return Answer(
             self._say.with_footer(text, done.seq, attention),
             lambda: plan_wire.ClaimAnswer(

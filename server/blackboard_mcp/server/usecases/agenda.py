@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.agenda import (
     Settled,
     Taken,
     Task,
+    TaskState,
 )
 from blackboard_mcp.protocols.answers import Attention, DebateView, Notice, NoticeFor, Once
 from blackboard_mcp.protocols.board import Lifecycle
@@ -399,10 +400,11 @@ class Tasks:
         *,
         cited: Sequence[str] = (),
         once_key: str | None = None,
-    ) -> tuple[Settled, RuleBook, Attention, DebateView | None]:
+    ) -> tuple[Settled, RuleBook, Attention, DebateView | None, bool]:
         """Does what `act` says, and returns it with the board's rules. `cited` are ids of `act.cites` as written.
 
-        The last value is the open debate on a result that the agent confirms.
+        The last values are the open debate on a result that the agent confirms, and whether it may find another task;
+        where others confirm results, often none is ready before they have, and it is looked up.
 
         `done` is refused once if rules in the agent's scope changed since it was shown them.
 
@@ -438,7 +440,10 @@ class Tasks:
         debate = None
         if act.op == "verify" and act.ok and done.task is not None and done.task.result is not None:
             debate = await self._debate_on(name, agent, done.task.result)
-        return replace(done, seq=seq), rules, attention, debate
+        more = True
+        if act.op == "verify" or (done.task is not None and done.task.state is TaskState.REVIEW):
+            more = (await self._board.store.prospect(name, agent)).ready > 0
+        return replace(done, seq=seq), rules, attention, debate, more
 
     async def _debate_on(self, board: str, agent: str, item: str) -> DebateView | None:
         """Returns the open debate on an item; `None` without one, and of an item that the agent may not see."""

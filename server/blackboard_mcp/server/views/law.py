@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.items import Item, ItemType, Zone
 from blackboard_mcp.protocols.panels import PANEL
 from blackboard_mcp.protocols.rules import bounds, bounds_of, check_of, label
 
-from ..text.lines import clip, flat, one_line, quoted, relative_age, word
+from ..text.lines import AGES_AS_OF_THEN, clip, flat, one_line, quoted, relative_age, word
 from .lines import circumstances, identity, more
 from .standing import LAW, Standing
 
@@ -58,7 +58,7 @@ def beginning(standing: Standing) -> list[str]:
     board = standing.snapshot.board
     state = "" if board.lifecycle is Lifecycle.OPEN else f" ({board.lifecycle})"
     lines = [
-        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}, ages as of then · "
+        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}{AGES_AS_OF_THEN} · "
         f"you are {word(standing.agent)}"
     ]
     if board.core.objective:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.errors import Refused
@@ -76,6 +77,8 @@ class View:
     folded: tuple[str, ...] = ()
     told: tuple[int, ...] = ()
     """Sequences of the events that the lines of news deliver."""
+    at: datetime | None = None
+    """The time of the last change, from which the ages in it count."""
 
 
 def render_view(
@@ -366,7 +369,7 @@ class Renderer:
         folded = tuple(item.id for line in lines_there for item in line.folded)
         told = (*(seq for line in self._news for seq in line.events), *self._begun(), *self._verdicts())
         tokens = count_lines(lines, self._tokenizer)
-        return View(text, tokens, ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
+        return View(text, tokens, ids(WHOLE), ids(START), ids(STUB), hidden, folded, told, self._standing.now)
 
     def _begun(self) -> Iterator[int]:
         """Yields the sequences of events that say no more than a line of the view on their task or run."""

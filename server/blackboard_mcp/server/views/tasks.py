@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from blackboard_mcp.protocols.agenda import MAX_WORK, AgendaBudget, Reservation, Task, TaskState
+from blackboard_mcp.protocols.agenda import MAX_WORK, AgendaBudget, Input, Reservation, Task, TaskState
 from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.runs import Budget, Run, RunState, RunTurn
 
 from ..text.lines import clip, word
@@ -144,4 +145,18 @@ def _failed(task: Task) -> str:
 
 
 def _done(task: Task) -> str:
-    return f"{task.id} done by {word(task.holder)}{f' in {task.result}' if task.result else ''}"
+    return f"{task.id} done by {word(task.holder)}{result_of(task)}"
+
+
+def result_of(task: Task) -> str:
+    """Returns ` in E-4 (in place of E-1)`: the result of a task as it stands now; empty without one."""
+    if task.outcome is None:
+        return f" in {task.result}" if task.result else ""
+    marked = f" ({', '.join(told)})" if (told := marks(task.outcome)) else ""
+    return f" in {task.outcome.item}{marked}"
+
+
+def marks(given: Input) -> list[str]:
+    """Returns what sets a result apart from the one that a task ended with: that it is another, and its status."""
+    told = [f"in place of {given.instead_of}"] if given.instead_of else []
+    return told + ([given.status] if given.status not in ("", Status.ACTIVE) else [])

@@ -14,6 +14,7 @@ from ..items.endorsements import word_marks
 from ..ledger.rows import Steps, dumps, sql
 
 _COMPARED: Final = 100
+_PLANNED: Final = 200
 _LISTED: Final = 20
 """Most dead ends that one call tells of."""
 
@@ -25,9 +26,9 @@ def dead_ends(no: int, tasks: Sequence[Task]) -> Steps[tuple[str, ...]]:
         return ()
     titles = {task.number: fingerprint(task.title) for task in live}
     says = {task.number: {titles[task.number], fingerprint(task.text or task.title)} for task in live}
-    found: dict[str, list[str]] = {}
+    past: dict[str, list[tuple[int, str, str]]] = {}
     for said, number, state, why in (yield sql("tasks_dead"), (no, dumps(sorted({*titles.values()})))):
-        found.setdefault(said, []).append(f"{task_id(number)} {state}{f': {why}' if why else ''}")
+        past.setdefault(said, []).append((number, state, why))
     fell: dict[str, list[str]] = {}
     wanted = dumps(sorted(set().union(*says.values())))
     for said, type_, number, status in (yield sql("findings_fallen"), (no, wanted, _LISTED)):
@@ -36,11 +37,25 @@ def dead_ends(no: int, tasks: Sequence[Task]) -> Steps[tuple[str, ...]]:
         f"{task.id} repeats {line}"
         for task in live
         for line in [
-            *found.get(titles[task.number], ()),
+            *(_told(*one) for one in past.get(titles[task.number], ()) if not _only_repeats(task, *one[:2])),
             *(line for said in sorted(says[task.number]) for line in fell.get(said, ())),
         ]
     ]
     return tuple([*lines, *(yield from _close(no, live, lines))][:_LISTED])
+
+
+def alike(no: int, tasks: Sequence[Task]) -> Steps[tuple[str, ...]]:
+    """Returns a line for each open task that another agent planned before one of these, and that is about the same."""
+    new = [task for task in tasks if task.state is TaskState.PENDING and not task.attempts]
+    if not new or max(task.number for task in new) <= len(new):
+        return ()
+    before = yield sql("tasks_newest_open"), (no, _PLANNED)
+    return tuple(
+        f"{task.id} and {task_id(number)} of {author}, {state}{f' by {holder}' if holder else ''}: {title}"
+        for task in new
+        for number, title, state, author, holder in before
+        if number < task.number and author != task.created_by and are_close(title, task.title)
+    )[:_LISTED]
 
 
 def _close(no: int, live: Sequence[Task], known: Sequence[str]) -> Steps[list[str]]:
@@ -51,16 +66,29 @@ def _close(no: int, live: Sequence[Task], known: Sequence[str]) -> Steps[list[st
     failed = yield sql("tasks_failed"), (no, _COMPARED)
     words = dumps(sorted({mark for task in live for said in _texts(task) for mark in word_marks(said)}))
     fell = yield sql("findings_fallen_close"), (no, words, _COMPARED)
-    past = [(task_id(n), title, f"{state}{f': {why}' if why else ''}") for n, title, state, why in failed]
-    past += [(item_id(type_, n), text, status) for type_, n, status, text in fell]
-    return [
-        line
-        for task in live
-        for id_, text, how in past
-        if id_ != task.id and any(are_close(text, said) for said in _texts(task))
-        for line in [f"{task.id} comes close to {id_} {how}"]
-        if f"{task.id} repeats {id_} {how}" not in known
-    ]
+    items = [(f"{item_id(type_, n)} {status}", text) for type_, n, status, text in fell]
+    lines: list[str] = []
+    for task in live:
+        tasks = [
+            (_told(n, state, why), title)
+            for n, title, state, why in failed
+            if n != task.number and not _only_repeats(task, n, state)
+        ]
+        for told, text in tasks + items:
+            if f"{task.id} repeats {told}" not in known and any(
+                are_close(text, said) for said in _texts(task)
+            ):
+                lines.append(f"{task.id} comes close to {told}")
+    return lines
+
+
+def _told(number: int, state: str, why: str) -> str:
+    return f"{task_id(number)} {state}{f': {why}' if why else ''}"
+
+
+def _only_repeats(task: Task, number: int, state: str) -> bool:
+    """Tells whether a former task was planned after this one and cancelled: so it was too much, and shows nothing."""
+    return state == TaskState.CANCELLED and number > task.number
 
 
 def _texts(task: Task) -> tuple[str, ...]:

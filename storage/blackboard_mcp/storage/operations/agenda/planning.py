@@ -49,7 +49,7 @@ from ..stages.judging import check_condition, named
 from ..stages.rows import find_stages, mention
 from ..stages.rows import values as stage_values
 from . import budgets, lapses, reservations, rows, sub_boards, taking, workload
-from .dead_ends import dead_ends
+from .dead_ends import alike, dead_ends
 from .rows import TaskRow
 
 _NAMED: Final = 5
@@ -169,7 +169,8 @@ def _planned(
         else _no_stages()
     )
     budget = yield from _budget(board.no)
-    return Planned(tasks, seq, (yield from dead_ends(board.no, tasks)), made, budget)
+    ends = yield from dead_ends(board.no, tasks)
+    return Planned(tasks, seq, ends, (yield from alike(board.no, tasks)), made, budget)
 
 
 def _budget(no: int) -> Steps[AgendaBudget | None]:
@@ -540,6 +541,8 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         listed[state] = [n for (n,) in (yield sql("tasks_in"), (row.no, str(state), limit))]
     found = yield from rows.find_tasks(row.no, [n for ns in listed.values() for n in ns] + mine)
     made = yield from rows.values(row, list(found.values()), now)
+    in_review = [found[n] for n in listed[TaskState.REVIEW]]
+    made = yield from taking.with_outcomes(row.no, agent, in_review, made)
     by_number = {task.number: task for task in made}
     shown = [by_number[n] for ns in listed.values() for n in ns]
     shown.sort(
@@ -554,9 +557,11 @@ def agenda(now: int, board: str, agent: str, *, limit: int = MAX_LISTED) -> Step
         last = yield from rows.find_tasks(
             row.no, [n for (n,) in (yield sql("tasks_last"), (row.no, MAX_ENDED))]
         )
-        ended = yield from rows.values(row, [last[n] for n in sorted(last)], now)
+        in_order = [last[n] for n in sorted(last)]
+        ended = yield from rows.values(row, in_order, now)
+        ended = yield from taking.with_outcomes(row.no, agent, in_order, ended)
     reserved = yield from reservations.listed(row.no, now)
-    review = yield from workload.confirmable(agent, (found[n] for n in listed[TaskState.REVIEW]))
+    review = yield from workload.confirmable(agent, in_review)
     return Agenda(
         tasks=tuple(shown[:limit]),
         total=total,
@@ -576,9 +581,8 @@ def tasks(now: int, board: str, agent: str, wanted: Sequence[int]) -> Steps[tupl
     """Returns these tasks, over or not, in that order; unknown ones are left out."""
     row = yield from get_board(board)
     found = yield from rows.find_tasks(row.no, wanted)
-    made = yield from rows.values(row, [found[n] for n in dict.fromkeys(wanted) if n in found], now)
-    results = yield from taking.outcomes(row.no, list(found.values()), agent)
-    return tuple(replace(task, outcome=results.get(task.number)) for task in made)
+    named = [found[n] for n in dict.fromkeys(wanted) if n in found]
+    return (yield from taking.with_outcomes(row.no, agent, named, (yield from rows.values(row, named, now))))
 
 
 def attempts(board: str, agent: str, number: int) -> Steps[tuple[Attempt, ...]]:

@@ -210,7 +210,8 @@ def _value(
     if state is TaskState.PENDING:
         for number, stands, by in before:
             if stands != TaskState.COMPLETED:
-                blocked.append(f"{task_id(number)} {stands}{f' by {by}' if by else ''}")
+                done = ", done" if stands == TaskState.REVIEW else ""
+                blocked.append(f"{task_id(number)} {stands}{f'{done} by {by}' if by else ''}")
     if row.stage in closed and (state is TaskState.PENDING or state in HELD):
         blocked.append(f"stage {stage_id(row.stage)} {closed[row.stage]}")
     if state is TaskState.PENDING:

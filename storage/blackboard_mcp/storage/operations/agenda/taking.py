@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.agenda import (
     Input,
     Prospect,
     Taken,
+    Task,
     TaskState,
     task_id,
 )
@@ -313,7 +314,7 @@ def _instead(task: int, title: str, result: str | None, now: ItemRow) -> Input:
     return Input(task, title, now.id, now.text[:_INPUT], now.status, instead_of=result)
 
 
-def outcomes(no: int, listed: Sequence[TaskRow], agent: str) -> Steps[dict[int, Input]]:
+def _outcomes(no: int, listed: Sequence[TaskRow], agent: str) -> Steps[dict[int, Input]]:
     """Returns the results of tasks that the agent may see, or what took their place, by the tasks' numbers."""
     done = {row.result: row for row in listed if row.result > 0}
     if not done:
@@ -329,6 +330,16 @@ def outcomes(no: int, listed: Sequence[TaskRow], agent: str) -> Steps[dict[int, 
             else _instead(task.number, task.title, item.id, now)
         )
     return found
+
+
+def with_outcomes(
+    no: int, agent: str, listed: Sequence[TaskRow], tasks: Sequence[Task]
+) -> Steps[tuple[Task, ...]]:
+    """Returns tasks, of which those that are `listed` have their outcomes, as far as the agent may see them."""
+    found = yield from _outcomes(no, listed, agent)
+    return tuple(
+        replace(task, outcome=found[task.number]) if task.number in found else task for task in tasks
+    )
 
 
 def _places(no: int, results: Sequence[int], agent: str) -> Steps[dict[int, ItemRow]]:

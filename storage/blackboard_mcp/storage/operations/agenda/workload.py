@@ -37,6 +37,7 @@ def workload(board: BoardRow, agent: str) -> Steps[Workload | None]:
     listed = [number for part in parts for number in part]
     # An instant before every lease: only the sweep ends them here.
     made = yield from rows.values(board, [found[n] for n in listed], 0)
+    made = yield from taking.with_outcomes(no, agent, [found[n] for n in review[:MAX_WORK]], made)
     tasks = iter(made)
     mine, could, confirm, mend = (tuple(islice(tasks, len(part))) for part in parts)
     budget = yield from budgets.find(no)

@@ -29,6 +29,12 @@ SELECT 'CANCELLED', count(*) FROM (
 SELECT number FROM (SELECT number, moved_at FROM task WHERE board = ?1 ORDER BY number DESC LIMIT 1000) t
 ORDER BY moved_at DESC, number DESC LIMIT ?2;
 
+-- name: tasks_newest_open
+-- The tasks that are not over, of the ?2 that were planned last.
+SELECT number, title, state, created_by, holder
+FROM (SELECT number, title, state, created_by, holder FROM task WHERE board = ?1 ORDER BY number DESC LIMIT ?2) t
+WHERE state NOT IN ('COMPLETED', 'CANCELLED', 'FAULTED') ORDER BY number;
+
 -- name: task_add
 -- A new task.
 INSERT INTO task(board, number, title, text, skill, worker, trigger_if, triggered, priority, stage, required, verify,

@@ -264,6 +264,42 @@ class PlanningTests:
             f"{made.tasks[1].id} comes close to {fact.id} WITHDRAWN",
         )
 
+    async def test_who_plans_what_another_has_planned_is_told(self, at: Table) -> None:
+        first, over = await plan(
+            at, "Restore the nightly backup of orders", "Look for lost orders in the logs"
+        )
+        await take(at, "bob", over)
+        await settle(at, "bob", "done", over, "none")
+        await take(at, "bob", first)
+        titles = ("Restoring a nightly backup of the orders", "Look for lost orders in the logs", "Call them")
+        made = await at.store.plan(at.board, "dora", [NewTask(title=title) for title in titles])
+        again = made.tasks[0].number
+        told = f"T-{again} and T-{first} of alice, RUNNING by bob: Restore the nightly backup of orders"
+        assert made.alike == (told,), "what is over is no work to do, and what is one's own is known"
+        await at.store.plan(at.board, "dora", [], cancel=[again], why="alice planned it")
+        held = await settle(at, "bob", "release", first, "no time")
+        assert held.task is not None
+        taken = await take(at, "carol", first)
+        assert taken.dead_ends == (), "what was planned too much shows nothing about what it repeats"
+
+    async def test_the_results_of_tasks_to_confirm_and_over_are_told_as_they_stand(self, at: Table) -> None:
+        (count,) = await plan(at, "count the stations", verify="agent")
+        await take(at, "bob", count)
+        done = await settle(at, "bob", "done", count, "Nine.")
+        assert done.item is not None
+        better = await at.post("bob", "Ten.", "RESULT", supersedes=done.item)
+        work = (await at.store.snapshot(at.board, "carol")).work
+        assert work is not None
+        (listed,) = (await at.store.agenda(at.board, "carol")).review
+        for task in (listed, *work.review, *(await at.store.tasks(at.board, "carol", [count]))):
+            assert task.result == done.item.id
+            assert task.outcome is not None
+            assert (task.outcome.item, task.outcome.instead_of) == (better.id, done.item.id)
+        await settle(at, "carol", "verify", count, "I counted.", ok=True)
+        (over,) = (await at.store.agenda(at.board, "carol")).ended
+        assert over.outcome is not None
+        assert over.outcome.item == better.id
+
     async def test_a_snapshot_has_the_tasks_that_concern_its_agent(self, at: Table) -> None:
         await at.configure()
         assert (await at.store.snapshot(at.board, "bob")).work is None
