@@ -636,6 +636,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         instructions=instructions(settings.tool_prefix),
         identify=identify or identity.identify,
         structured="always" if settings.structured == "always" else "ask",
+        arguments="all" if settings.arguments == "all" else "common",
         tools=tool_set(opened, settings.tools, rendering, prefix=settings.tool_prefix),
         limits=settings.limits,
     )

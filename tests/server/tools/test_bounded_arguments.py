@@ -108,6 +108,18 @@ async def test_what_published_schemas_leave_out_is_known_to_the_tests_that_read_
     assert left_out == UNLISTED
 
 
+async def test_a_server_lists_every_argument_for_hosts_that_drop_others(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=TOOL_SETS, arguments="all") as opened:
+        agent = await opened.join("ann")
+        listed = {
+            tool.name: tool.input_schema["properties"] for tool in (await agent.client.list_tools()).tools
+        }
+        for tool, left_out in UNLISTED.items():
+            assert {name: listed[tool][name] for name in left_out} == left_out
+        await agent.post("Fuel is low.", tags=["fuel"])
+        assert "nothing matches" in await agent.say("query", any_tags=["nope"])
+
+
 class _Part(BaseModel):
     text: str
 

@@ -75,6 +75,11 @@ _STOP_SECONDS = 3.0
 )
 @click.option("--structured", type=click.Choice(["ask", "always"]), help="When results carry JSON too.")
 @click.option(
+    "--arguments",
+    type=click.Choice(["common", "all"]),
+    help="Which arguments the list of tools names; all is for hosts that drop others, and costs tokens.",
+)
+@click.option(
     "--tokenizer", metavar="NAME", help="Counts on new boards: o200k_base, cl100k_base or module:attribute."
 )
 @click.option("--deciders", metavar="NAMES", help="Agents that may decide debates, joined by commas.")

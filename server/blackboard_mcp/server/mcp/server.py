@@ -99,6 +99,7 @@ class BoardServer:
             route but `/healthz`, and an error it raises becomes the HTTP answer; over stdio it runs once.
         structured: `"ask"` sends structured content to requests whose `_meta` has
             `"blackboard/structured": true`; `"always"` to all, with output schemas.
+        arguments: `"common"` publishes the arguments that most calls need, `"all"` each that is accepted.
         tools: the tools to serve; more may be added before serving starts.
         limits: bounds of requests, streams and sessions.
     """
@@ -111,6 +112,7 @@ class BoardServer:
         instructions: str,
         identify: Identify,
         structured: Literal["ask", "always"] = "ask",
+        arguments: Literal["common", "all"] = "common",
         tools: ToolSet | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -126,7 +128,9 @@ class BoardServer:
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
         admission = self.admission = Admission(self._callers, self.limits)
         self._door = self.tools.door
-        self._tools = ServedTools(self.tools, self._callers, admission, output_schemas=always)
+        self._tools = ServedTools(
+            self.tools, self._callers, admission, output_schemas=always, whole=arguments == "all"
+        )
         self._resources = ServedResources(self._callers, self._door)
         self._prompts = ServedPrompts(self._callers, self._door)
         self._hub = Hub(self.limits)

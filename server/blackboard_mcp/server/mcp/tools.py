@@ -48,10 +48,17 @@ class ServedTools:
 
     Args:
         output_schemas: publish output schemas; for servers that always send structured content.
+        whole: publish every argument, for hosts that drop what a schema does not name.
     """
 
     def __init__(
-        self, tools: ToolSet, callers: Callers, admission: Admission, *, output_schemas: bool
+        self,
+        tools: ToolSet,
+        callers: Callers,
+        admission: Admission,
+        *,
+        output_schemas: bool,
+        whole: bool = False,
     ) -> None:
         self.before_call: CallHook | None = None
         self.error_footer: FooterHook | None = None
@@ -59,6 +66,7 @@ class ServedTools:
         self._callers = callers
         self._admission = admission
         self._output_schemas = output_schemas
+        self._whole = whole
         self._published: dict[str, PublishedTool] = {}
 
     @property
@@ -78,7 +86,7 @@ class ServedTools:
                 name=tool.name,
                 title=tool.title,
                 description=tool.description,
-                input_schema=tool.arguments.schema,
+                input_schema=tool.arguments.whole_schema if self._whole else tool.arguments.schema,
                 annotations=READ_ONLY if tool.read_only else ADDS,
                 output_schema=None if output is None else _output_schema(output()),
             )

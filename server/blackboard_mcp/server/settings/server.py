@@ -61,6 +61,7 @@ class Settings:
     tool_prefix: str = ""
     target_tokens: int = 6_000
     structured: str = "ask"
+    arguments: str = "common"
     tokenizer: str = "o200k_base"
     deciders: tuple[str, ...] = ()
     stewards: tuple[str, ...] = ()
@@ -165,6 +166,7 @@ class Settings:
 _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("stdio", "http"),
     "structured": ("ask", "always"),
+    "arguments": ("common", "all"),
     "auth": ("auto", "token"),
     "synchronous": ("FULL", "NORMAL"),
     "secrets": (MASK, REFUSE),
