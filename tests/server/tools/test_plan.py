@@ -151,6 +151,27 @@ async def test_one_task_is_told_with_its_result_as_it_stands(board: Any, mode: s
 
 
 @both
+async def test_nobody_is_told_to_wait_who_holds_a_task_or_may_confirm_one(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    tasks = [{"title": title, "verify": True} for title in ("count stations", "weigh pumps", "dig a hole")]
+    await ann.do("plan", items=tasks)
+    for agent in (ann, ben, ann):
+        await agent.do("claim")
+    lease = next(task["lease"] for task in (await ann.do("plan"))["items"] if task["id"] == "T-3")
+    call = f'claim(id="T-3", lease={lease}, op="done" or "release", text="…")'
+    held = f"you hold T-3 (lease {lease}): end it first, {call}"
+    done = await ann.say("claim", op="done", id="T-1", text="Nine.")
+    assert done.splitlines()[1] == f"nothing else is ready for you now; {held}"
+    done = await ben.say("claim", op="done", id="T-2", text="Heavy.")
+    assert done.splitlines()[1] == (
+        "nothing else is ready for you now; first T-1 REVIEW, done by ann in E-1 · p3: count stations. confirm it: "
+        'claim(id="T-1", op="verify", ok=true or false, text="…")'
+    )
+    done = await ben.say("claim", op="verify", id="T-1", ok=True, text="I counted.")
+    assert done.splitlines()[1] == NOTHING
+
+
+@both
 async def test_who_confirms_a_result_that_is_debated_is_told_so(board: Any, mode: str) -> None:
     ann, ben, cleo = await board.join("ann", "ben", "cleo")
     tasks = [{"title": f"count {n}", "verify": True, "worker": "ann"} for n in range(4)]
@@ -159,9 +180,13 @@ async def test_who_confirms_a_result_that_is_debated_is_told_so(board: Any, mode
         await ann.do("claim")
         await ann.do("claim", op="done", text=f"Nine stations, {n}.")
     confirm = {"op": "verify", "ok": True, "text": "I counted."}
+    first = (
+        "nothing else is ready for you now; first T-{0} REVIEW, done by ann in E-{0} · p3 · for ann: count "
+        '{1}. confirm it: claim(id="T-{0}", op="verify", ok=true or false, text="…")'
+    )
     assert (await ben.say("claim", id="T-1", **confirm)).splitlines()[:-1] == [
         "T-1 COMPLETED",
-        NOTHING,
+        first.format(2, 1),
     ]
     await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-2"]})
     answer = await ben.call("claim", id="T-2", **confirm)
@@ -169,7 +194,7 @@ async def test_who_confirms_a_result_that_is_debated_is_told_so(board: Any, mode
         "T-2 COMPLETED",
         'E-2 is debated, and C-5 by cleo not answered; ann answers it: post(type="REPLY", edges={"replies_to": '
         '["C-5"]}, text="…")',
-        NOTHING,
+        first.format(3, 2),
     ]
     await cleo.post("There are ten.", "CRITIQUE", edges={"critiques": ["E-3"]})
     await ann.post("One is closed.", "REPLY", edges={"replies_to": ["C-6"]})

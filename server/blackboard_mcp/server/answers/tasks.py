@@ -262,14 +262,11 @@ def _nothing(claimed: Claimed, now: datetime) -> str:
     if not claimed.total:
         return "nothing to claim: no open tasks; plan() plans some"
     if claimed.mine:
-        first = claimed.mine[0]
-        held = ", ".join(f"{task.id} (lease {task.lease})" for task in claimed.mine[:_FEW])
-        call = f'claim(id="{first.id}", lease={first.lease}, op="done" or "release", text="…")'
-        return f"nothing else is ready for you, {claimed.total} open; you hold {held}: end it first, {call}"
+        return f"nothing else is ready for you, {claimed.total} open; {_held(claimed.mine)}"
     shown = (claimed.review or claimed.waits)[:1]
     line = "".join(task_line(task, now, claimed.kept.get(task.number)) for task in shown)
     if claimed.review:
-        then = f'confirm it: claim(id="{claimed.review[0].id}", op="verify", ok=true or false, text="…")'
+        then = _confirm(claimed.review[0])
     elif shown and shown[0].state is TaskState.FAULTED:
         then = f'plan(why="{shown[0].id}") says what can be done'
     else:
@@ -277,16 +274,36 @@ def _nothing(claimed: Claimed, now: datetime) -> str:
     return f"nothing ready for you, {claimed.total} open; first {line}. {then}"
 
 
+def _held(mine: Sequence[Task]) -> str:
+    first = mine[0]
+    held = ", ".join(f"{task.id} (lease {task.lease})" for task in mine[:_FEW])
+    call = f'claim(id="{first.id}", lease={first.lease}, op="done" or "release", text="…")'
+    return f"you hold {held}: end it first, {call}"
+
+
+def _confirm(task: Task) -> str:
+    return f'confirm it: claim(id="{task.id}", op="verify", ok=true or false, text="…")'
+
+
+def _instead(left: Agenda, now: datetime) -> str:
+    """Returns what an agent does for which nothing is ready."""
+    if left.mine:
+        return _held(left.mine)
+    if left.review:
+        return f"first {task_line(left.review[0], now)}. {_confirm(left.review[0])}"
+    return "wait() tells what comes"
+
+
 def _whom(worker: str, agent: str) -> str:
     return "you" if worker == agent else word(worker)
 
 
 def settled_lines(
-    done: Settled, op: str, agent: str, now: datetime, debate: DebateView | None, *, more: bool
+    done: Settled, op: str, agent: str, now: datetime, debate: DebateView | None, rest: Agenda | None
 ) -> list[str]:
     """Returns what became of a task by a call of an agent's, and what to do next.
 
-    `debate` is the open one on the result that the agent confirmed, `more` tells whether it may find another task.
+    `debate` is the open one on the result that the agent confirmed, `rest` the agenda if nothing is ready for it.
     """
     task = done.task
     if task is None:
@@ -323,6 +340,6 @@ def settled_lines(
         again = (
             f", which takes {task.id} again only if nothing else is ready for you" if op == "release" else ""
         )
-        none = "nothing else is ready for you now; wait() tells what comes"
-        lines.append(f"next: claim(){again}" if more else none)
+        none = "" if rest is None else f"nothing else is ready for you now; {_instead(rest, now)}"
+        lines.append(none or f"next: claim(){again}")
     return lines

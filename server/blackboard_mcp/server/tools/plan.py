@@ -427,10 +427,10 @@ class PlanTools:
     async def _settle(
         self, caller: Caller, board: str | None, act: Settle, cited: Sequence[str] = ()
     ) -> Answer:
-        done, rules, attention, debate, more = await self._tasks.settle(
+        done, rules, attention, debate, left = await self._tasks.settle(
             caller.agent, board, act, cited=cited, once_key=caller.once_key
         )
-        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now(), debate, more=more))
+        text = "\n".join(settled_lines(done, act.op, caller.agent, self._say.now(), debate, left))
         return Answer(
             self._say.with_footer(text, done.seq, attention),
             lambda: plan_wire.ClaimAnswer(

@@ -400,11 +400,11 @@ class Tasks:
         *,
         cited: Sequence[str] = (),
         once_key: str | None = None,
-    ) -> tuple[Settled, RuleBook, Attention, DebateView | None, bool]:
+    ) -> tuple[Settled, RuleBook, Attention, DebateView | None, Agenda | None]:
         """Does what `act` says, and returns it with the board's rules. `cited` are ids of `act.cites` as written.
 
-        The last values are the open debate on a result that the agent confirms, and whether it may find another task;
-        where others confirm results, often none is ready before they have, and it is looked up.
+        The last values are the open debate on a result that the agent confirms, and the agenda if nothing is ready for
+        the agent now; that is looked up where others confirm results, as often nothing is before they have.
 
         `done` is refused once if rules in the agent's scope changed since it was shown them.
 
@@ -440,10 +440,11 @@ class Tasks:
         debate = None
         if act.op == "verify" and act.ok and done.task is not None and done.task.result is not None:
             debate = await self._debate_on(name, agent, done.task.result)
-        more = True
-        if act.op == "verify" or (done.task is not None and done.task.state is TaskState.REVIEW):
-            more = (await self._board.store.prospect(name, agent)).ready > 0
-        return replace(done, seq=seq), rules, attention, debate, more
+        left = None
+        in_review = done.task is not None and done.task.state is TaskState.REVIEW
+        if (act.op == "verify" or in_review) and not (await self._board.store.prospect(name, agent)).ready:
+            left = await self._board.store.agenda(name, agent, limit=10)
+        return replace(done, seq=seq), rules, attention, debate, left
 
     async def _debate_on(self, board: str, agent: str, item: str) -> DebateView | None:
         """Returns the open debate on an item; `None` without one, and of an item that the agent may not see."""
