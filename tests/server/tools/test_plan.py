@@ -695,6 +695,19 @@ async def test_who_plans_what_another_has_planned_is_told(board: Any, mode: str)
 
 
 @both
+async def test_who_changes_the_task_of_another_is_not_told_to_give_it_up(board: Any, mode: str) -> None:
+    ann, ben = await board.join("ann", "ben")
+    for agent, title in ((ben, "how many files have to move"), (ann, "How many files have to move now")):
+        answer = await agent.do("plan", items=[{"title": f"Inventory: {title}"}])
+    alike = ["T-2 and T-1 of ben, PENDING: Inventory: how many files have to move"]
+    assert answer["alike"] == alike
+    changed = await ben.call("plan", items=[{"id": "T-2", "priority": 5}])
+    assert changed.structured_content["alike"] == []
+    assert "cancel" not in boards.text_of(changed)
+    assert (await ann.do("plan", items=[{"id": "T-2", "priority": 4}]))["alike"] == alike
+
+
+@both
 async def test_reserved_keys_are_refused_to_others(board: Any, mode: str) -> None:
     ann, ben = await board.join("ann", "ben")
     held = await ann.do("claim", paths=["key:plan:*", "file:src/**?shared"])

@@ -128,7 +128,9 @@ class Tasks:
         if self._poke is not None and any(task.sub is not None for task in tasks):
             self._poke()
         attention, seq = await self._board.attention(agent, name)
-        return replace(planned, seq=seq), attention
+        own = {task.id for task in planned.tasks if task.created_by == agent}
+        alike = tuple(line for line in planned.alike if line.partition(" ")[0] in own)
+        return replace(planned, seq=seq, alike=alike), attention
 
     async def agenda(self, agent: str, board: str | None) -> tuple[Agenda, Attention]:
         """Returns the agenda."""
