@@ -277,11 +277,11 @@ class Planned:
     tasks: tuple[Task, ...]
     seq: int
     dead_ends: tuple[str, ...] = ()
-    alike: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     """The stages that it defined."""
     budget: AgendaBudget | None = None
     """The budget, if one was ever set."""
+    alike: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def _planned(
     )
     budget = yield from _budget(board.no)
     ends = yield from dead_ends(board.no, tasks)
-    return Planned(tasks, seq, ends, (yield from alike(board.no, tasks)), made, budget)
+    return Planned(tasks, seq, ends, made, budget, alike=(yield from alike(board.no, tasks)))
 
 
 def _budget(no: int) -> Steps[AgendaBudget | None]:
