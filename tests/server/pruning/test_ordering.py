@@ -250,6 +250,15 @@ def test_a_policy_is_only_shown_what_may_go(before: Workspace) -> None:
         assert not c.expired
 
 
+def test_a_policy_is_told_of_owners_what_they_have_without_what_is_too_large() -> None:
+    there = (candidate(1, author="ann"), candidate(2, author="ben"), candidate(3, author="ben", tokens=700))
+    shown, used = evictable(Workspace(BoardConfig(target_tokens=1_000), there, {}, 900))
+    assert [c.number for c in shown] == [1, 2]
+    assert used == {"ann": 100, "ben": 100}
+    held = Workspace(BoardConfig(target_tokens=1_000), there, {3: Protection("x")}, 900)
+    assert evictable(held)[1] == {"ann": 100, "ben": 800}, "what stays counts"
+
+
 @pytest.mark.parametrize("policy", COMPOSITIONS)
 def test_items_are_ordered_with_work_in_proportion_to_their_number(policy: str) -> None:
     def ordered(count: int) -> int:

@@ -152,10 +152,14 @@ def _take_beyond_shares(
 
 
 def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
-    """Returns the candidates for the fourth step after the first two, and the tokens left then by owner."""
+    """Returns the candidates for the fourth step after the first two and what is too large, and the tokens left then by
+    owner.
+    """
     early = {m.number for m in decide(space, steps=frozenset({PassStep.RESOLVED, PassStep.LOGS})).moves}
+    held, config = space.protected, space.config
+    early |= {c.number for c in space.candidates if c.number not in held and leaves_first(c, config)}
     left = [c for c in space.candidates if c.number not in early]
-    free = [c for c in left if c.number not in space.protected and not leaves_first(c, space.config)]
+    free = [c for c in left if c.number not in held]
     return [c for c in free if takes(PassStep.IMPORTANCE, c, space.config)], _used(left)
 
 
