@@ -132,6 +132,28 @@ async def test_what_is_too_large_to_stay_is_told_to_go_first_and_goes_alone(smal
     assert [i["id"] for i in (await alice.do("query", zone="archive"))["items"]] == [large["id"]]
 
 
+async def test_what_is_too_large_is_named_first_of_what_leaves_next(small: Any) -> None:
+    alice = await small.join("alice")
+    done, large = await alice.post("done", status="RESOLVED"), await alice.post(FILLER * 9, importance=4)
+    listed = [line for line in (await alice.say("read", explain=True)).splitlines() if " (" in line]
+    assert [line.split()[0] for line in listed[:2]] == [large["id"], done["id"]]
+
+
+async def test_what_is_too_large_makes_no_thread_long_enough_for_a_summary(small: Any) -> None:
+    alice = await small.join("alice")
+    root = await alice.post("pumps", "FACT")
+    on = {"edges": {"replies_to": [root["id"]]}}
+    await alice.post(FILLER * 9, "REPLY", **on)
+    for n in range(2):
+        await alice.post(f"reply {n}", "REPLY", **on)
+    await alice.post("so be it", "DECISION", **on)
+    said = await says(alice, root["id"])
+    assert "goes in step 4 of a pass (importance 4), 3 items" in said[0]
+    await alice.post("one more", "REPLY", **on)
+    await alice.post("so it is", "DECISION", **on)
+    assert "goes in step 3 of a pass" in (await says(alice, root["id"]))[0]
+
+
 async def test_importance_five_and_ceilings_and_expiry_are_told(board: Any) -> None:
     alice = await board.join("alice")
     five = await alice.post("keep", importance=5)

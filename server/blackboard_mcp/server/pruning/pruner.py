@@ -29,7 +29,7 @@ from ..background import Attempts
 from ..text.pressure import describe
 from ..text.tokens import Tokenizers
 from .policies import Policies, Ranking
-from .selection import decide, evictable
+from .selection import TOO_LARGE, decide, evictable
 from .summaries.writing import SummaryWriter, Thread, WrittenSummary
 
 logger = logging.getLogger(__name__)
@@ -100,9 +100,10 @@ class _Deciding:
         return decide(space, steps=_AFTER_SUMMARIES, ranking=ranking)
 
     def down_to(self, space: Workspace, level: int) -> Plan:
-        """Returns the plan that goes down to `level` tokens."""
+        """Returns the plan that goes down to `level` tokens, what is too large first: a pass may take it alone."""
         space = self.seen(space)
-        return decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
+        plan = decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
+        return replace(plan, moves=tuple(sorted(plan.moves, key=lambda move: move.why != TOO_LARGE)))
 
 
 def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:

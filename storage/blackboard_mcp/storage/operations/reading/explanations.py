@@ -158,7 +158,8 @@ def _thread_is_over(board: BoardRow, item: Candidate) -> Steps[bool]:
         return False
     everyone = yield from weighing.candidates(board, members, 0)
     held = yield from guard_index.protected_among(board.no, members)
-    covered = finished([everyone[number] for number in sorted(everyone)], held)
+    listed = finished([everyone[number] for number in sorted(everyone)], held)
+    covered = [member for member in listed if not leaves_first(member, board.config)]
     return len(covered) > board.config.summarise_over and item.number in {c.number for c in covered}
 
 
