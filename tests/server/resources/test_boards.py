@@ -406,3 +406,13 @@ async def test_another_process_on_the_same_file_is_heard(board: Any, mode: str, 
         await ears.inbox.until("board://main")
     news = json.loads(await alice.resource("board://main/events.json?after=2"))["events"]
     assert [(e["agent"], e["item"]) for e in news] == [("bob", "F-2")]
+
+
+async def test_a_view_as_a_resource_says_how_long_ago_the_last_change_was(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("Fuel is low.")
+    board.clock.advance(14 * 3_600)
+    text = await alice.resource("board://main/view/alice")
+    assert "Z, 14h ago, ages as of then" in text.splitlines()[0]
+    facts = await alice.facts("board://main/view/alice.json")
+    assert (facts["view"], facts["tokens"]) == (text, boards.TOKENIZER.count(text))
