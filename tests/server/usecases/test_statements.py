@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.agenda import NewTask, Settle, TaskState
+from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.runs import NewRun
@@ -115,6 +116,21 @@ async def test_a_read_by_id_costs_the_same_for_one_item_and_for_three(board: Bla
     # Nothing was committed since, so the board is still there.
     assert await cost.of(lambda: board.read("erin", None, one, [])) == (1, 0, 6)
     assert await cost.of(lambda: board.read("erin", None, three, [])) == (1, 0, 6)
+
+
+async def test_what_is_too_large_is_looked_for_once_for_all_items_that_are_explained(
+    board: Blackboard, cost: Cost
+) -> None:
+    several = [f"F-{n}" for n in range(1, 11)]
+    await board.explain("erin", None, several)
+    _, _, few = await cost.of(lambda: board.explain("erin", None, several[:1]))
+    _, _, many = await cost.of(lambda: board.explain("erin", None, several))
+    (there,) = await board.store.boards()
+    full = BoardChange(settings={"target_tokens": there.working_tokens})
+    await board.store.change_board("main", "alice", full)
+    await board.explain("erin", None, several[:1])
+    _, _, fuller = await cost.of(lambda: board.explain("erin", None, several))
+    assert (many - few, fuller - many) == (9 * 5, 1)
 
 
 async def test_a_pass_is_two_reads_and_one_transaction(

@@ -41,6 +41,7 @@ def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: in
     candidates = yield from weighing.candidates(row, [n for n in working if n not in held], now)
     stays = yield from weighing.staying(row, now)
     held |= {n: Protection(stays.why[n]) for n, c in candidates.items() if n in stays.why and not c.expired}
+    large = (yield from _large(row, agent)) if len(held) < len(working) else (0, 0)
     explanations: list[Explanation] = []
     for item in items:
         if item.number in held:
@@ -50,7 +51,7 @@ def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: in
             root, waits = yield from _waits(row.no, item.number)
             explanations.append(Explanation(item, held[item.number], names, root, waits))
         elif item.zone is Zone.WORKING:
-            turn = yield from _turn(row, candidates[item.number], agent, now)
+            turn = yield from _turn(row, candidates[item.number], agent, now, large)
             crowded = item.number in stays.crowded
             explanations.append(Explanation(item, turn=replace(turn, crowded=crowded)))
         else:
@@ -97,7 +98,19 @@ def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ..
     return root, tuple(owed.values())
 
 
-def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassTurn]:
+def _large(board: BoardRow, agent: str) -> Steps[tuple[int, int]]:
+    """Returns the number and tokens of the items that are too large to stay; reads working memory only if it may hold
+    such.
+    """
+    config = board.config
+    if PassStep.IMPORTANCE not in config.steps or board.working_tokens <= config.low_tokens:
+        return 0, 0
+    flags = (int(PassStep.RESOLVED in config.steps), int(PassStep.LOGS in config.steps))
+    rows = yield sql("ahead_large"), (board.no, hardest(config), config.low_tokens, agent, *flags)
+    return rows[0][0], rows[0][1]
+
+
+def _turn(board: BoardRow, item: Candidate, agent: str, now: int, large: tuple[int, int]) -> Steps[PassTurn]:
     """Returns the step that would take an unprotected item, and how many items and tokens leave before it."""
     config, no = board.config, board.no
     if item.expired:
@@ -107,10 +120,7 @@ def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassT
     place = (item.seq, item.number)
     done = takes(PassStep.RESOLVED, item, config)
     flags = (int(PassStep.RESOLVED in config.steps), int(PassStep.LOGS in config.steps))
-    early = [(0, 0)]
-    if PassStep.IMPORTANCE in config.steps:
-        large = yield sql("ahead_large"), (no, hardest(config), config.low_tokens, agent, *flags)
-        early.append((large[0][0], large[0][1]))
+    early = [large]
     if PassStep.RESOLVED in config.steps:
         early.append((yield from _ahead(no, "ahead_done", place if done else None, agent)))
         if done:
