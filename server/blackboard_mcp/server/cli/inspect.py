@@ -87,7 +87,9 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
                 click.echo(_with_commands(say.whole(reading)))
             end(page)
             return
-        view, snapshot = await opened.blackboard.view(agent, None, budget)
+        from ..answers.rendering import AGE_TOKENS
+
+        view, snapshot = await opened.blackboard.view(agent, None, budget, reserve=AGE_TOKENS)
         if as_json:
             _view_as_json(view.text, view.tokens, snapshot.board.seq)
         else:

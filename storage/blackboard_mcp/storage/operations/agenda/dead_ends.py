@@ -15,6 +15,7 @@ from ..ledger.rows import Steps, dumps, sql
 
 _COMPARED: Final = 100
 _PLANNED: Final = 200
+_NEW: Final = 20
 _LISTED: Final = 20
 """Most dead ends that one call tells of."""
 
@@ -45,14 +46,17 @@ def dead_ends(no: int, tasks: Sequence[Task]) -> Steps[tuple[str, ...]]:
 
 
 def alike(no: int, tasks: Sequence[Task]) -> Steps[tuple[str, ...]]:
-    """Returns a line for each open task that another agent planned before one of these, and that is about the same."""
+    """Returns a line for each open task that another agent planned before one of these, and that is about the same.
+
+    It compares the first `_NEW` of these with those that are open of the `_PLANNED` planned last.
+    """
     new = [task for task in tasks if task.state is TaskState.PENDING and not task.attempts]
     if not new or max(task.number for task in new) <= len(new):
         return ()
     before = yield sql("tasks_newest_open"), (no, _PLANNED)
     return tuple(
         f"{task.id} and {task_id(number)} of {author}, {state}{f' by {holder}' if holder else ''}: {title}"
-        for task in new
+        for task in new[:_NEW]
         for number, title, state, author, holder in before
         if number < task.number and author != task.created_by and are_close(title, task.title)
     )[:_LISTED]
