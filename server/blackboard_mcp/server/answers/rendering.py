@@ -192,9 +192,10 @@ class Rendering:
                 break
         return footer
 
-    def view(self, text: str, at: datetime | None) -> str:
-        """Returns the text of a view of the time `at` for a reader of now; see `aged`."""
-        return aged(text, at, self.now())
+    def view(self, text: str, at: datetime | None, room: Callable[[], int]) -> str:
+        """Returns the text of a view of the time `at` with its age, if there is `room` for that; see `aged`."""
+        told = aged(text, at, self.now())
+        return told if told is text or room() >= AGE_TOKENS else text
 
     def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
         """Returns the text with the footer below it."""

@@ -87,13 +87,11 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
                 click.echo(_with_commands(say.whole(reading)))
             end(page)
             return
-        from ..answers.rendering import AGE_TOKENS
-
-        view, snapshot = await opened.blackboard.view(agent, None, budget, reserve=AGE_TOKENS)
+        view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
             _view_as_json(view.text, view.tokens, snapshot.board.seq)
         else:
-            click.echo(view_for_people(say.view(view.text, view.at)))
+            click.echo(view_for_people(say.view(view.text, view.at, lambda: budget - view.tokens)))
 
     _run(settings, look)
 

@@ -27,7 +27,7 @@ from ..answers import statistics as figures
 from ..answers.explanations import wire_explained
 from ..answers.participants import said_of
 from ..answers.readers import seen_line, wire_sightings
-from ..answers.rendering import AGE_TOKENS, FOOTER_TOKENS, Rendering
+from ..answers.rendering import FOOTER_TOKENS, Rendering
 from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
 from ..mcp.server import BoardServer
 from ..plugins.protocols import Protocols
@@ -167,8 +167,8 @@ class Resources:
                 raise UnknownReference(
                     f"There is no view of '{agent[:64]}' for you; yours is board://{board}/view/{caller.agent}"
                 )
-            view, snapshot = await self._board.view(caller.agent, board, reserve=AGE_TOKENS + FOOTER_TOKENS)
-            shown = self._say.view(view.text, view.at)
+            view, snapshot = await self._board.view(caller.agent, board, reserve=FOOTER_TOKENS)
+            shown = self._say.view(view.text, view.at, lambda: FOOTER_TOKENS)
             texts = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts)}
             self._board.activity.sighted(snapshot.board.id, caller.agent, texts, Way.RESOURCE)
             if not json_:

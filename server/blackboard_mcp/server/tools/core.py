@@ -21,7 +21,7 @@ from pydantic import Field, WithJsonSchema
 from ..access.needs import TOOLS
 from ..answers.explanations import wire_explained
 from ..answers.remarks import wire_remarks
-from ..answers.rendering import AGE_TOKENS, FOOTER_TOKENS, Rendering
+from ..answers.rendering import FOOTER_TOKENS, Rendering
 from ..input import posts as requests
 from ..input.agreement import Agree
 from ..input.arguments import UNLISTED, Arguments
@@ -307,18 +307,24 @@ class CoreTools:
                     versions=[version_wire.wire_versions(listed) for listed in reading.versions],
                 ),
             )
-        reserve = AGE_TOKENS + (FOOTER_TOKENS if caller.reads_text else 0)
-        view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=reserve)
+        reserve = FOOTER_TOKENS if caller.reads_text else 0
+        most = budget or VIEW_BUDGET
+        view, snapshot = await self._board.view(agent, board, most, reserve=reserve)
         attention = self._board.looks.viewed(snapshot, agent, view)
         await self._board.rules.saw(snapshot.board.id, agent, snapshot.rules)
-        text = self._say.view(view.text, view.at)
+        footed = view.text
         if caller.reads_text:
-            text = self._say.with_footer(text, snapshot.board.seq, attention)
+            footed = self._say.with_footer(footed, snapshot.board.seq, attention)
+
+        def tokens(text: str) -> int:
+            return count_lines(text.split("\n"), self._board.tokenizers.on(snapshot.board.id))
+
+        text = self._say.view(footed, view.at, lambda: most - tokens(footed))
         return Answer(
             text,
             lambda: wire.ViewAnswer(
                 view=text,
-                tokens=count_lines(text.split("\n"), self._board.tokenizers.on(snapshot.board.id)),
+                tokens=tokens(text),
                 seq=snapshot.board.seq,
                 shown=list(view.shown),
                 stubs=list(view.stubs),
