@@ -196,7 +196,7 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
             raise Conflict(
                 f"{item.id} is yours: its author counts as agreeing. Nothing was changed.", item=item.id
             )
-        if any(row[0] == ledger.agent and row[3] == ObligationState.WAIVED for row in rows):
+        if any(row[0] == ledger.agent and row[3] == ObligationState.WAIVED and row[4] for row in rows):
             raise Conflict(
                 f"You owe nothing to {item.id} any more: its debate is over. Nothing was changed; "
                 f'debate(op="status", id="{item.id}") says how it ended.',
