@@ -187,7 +187,7 @@ def _ended(attempt: Attempt) -> str:
 
 
 def planned_lines(planned: Planned, now: datetime) -> list[str]:
-    """Returns the tasks that a call planned, changed or cancelled, and the dead ends that they repeat."""
+    """Returns the tasks that a call planned, changed or cancelled, with others' tasks and dead ends like them."""
     tasks = planned.tasks
     lines = [task_line(task, now) for task in tasks[:_LISTED]]
     if len(tasks) > _LISTED:

@@ -59,22 +59,17 @@ def decide(
     """Returns the items to move, in order, until working memory is at `level` tokens (by default the
     low-water mark).
 
-    1. All expired items, whatever the level; then claims that fell; then resolved, withdrawn or superseded
-    items; oldest
-       change first.
-    2. Analysed logs, oldest change first. 3. Finished threads worth a summary are named in `Plan.threads`,
-    not moved: the summary is written outside the
-       transaction. Step 4 ignores them, so a caller that wants summaries runs steps 1 to 3 first, and step 4
-           after the
+    1. All expired items, whatever the level; then claims that fell; then resolved, withdrawn or superseded items,
+       oldest change first.
+    2. Analysed logs, oldest change first.
+    3. Finished threads worth a summary are named in `Plan.threads`, not moved: the summary is written outside the
+       transaction. Step 4 ignores them, so a caller that wants summaries runs steps 1 to 3 first, and step 4 after the
        summaries.
-    4. Items that are too large to stay; steps 1 to 3 go as far as it takes without them. Where there are
-    several owners: items beyond one owner's share, of any importance up to the hard
-    ceiling. Then the
-       rest up to the board's ceiling. Then, only if that leaves more than the high-water mark, the rest up to
-           the hard
-       ceiling. Each in the order of `ranking`, but open work after its owner's other items, and after that
-           items that
-       important ones rest on; up to the board's ceiling only where those leave as well. Importance 5 stays.
+    4. Items that are too large to stay; steps 1 to 3 go as far as it takes without them. Where there are several
+       owners: items beyond one owner's share, of any importance up to the hard ceiling. Then the rest up to the board's
+       ceiling. Then, only if that leaves more than the high-water mark, the rest up to the hard ceiling. Each in the
+       order of `ranking`, but open work after its owner's other items, and after that items that important ones rest
+       on; up to the board's ceiling only where those leave as well. Importance 5 stays.
 
     Of `steps`, only those in the board's configuration run; expired items leave in any case.
     """

@@ -40,7 +40,7 @@ ELLIPSIS = "…"
 QUOTE = "> "
 """Prefix of every line of a text that is shown over several lines."""
 AGES_AS_OF_THEN = ", ages as of then"
-"""What follows the time of the last change in the first line of a view."""
+"""The words after the time of the last change in the first line of a view."""
 _RECENT = timedelta(minutes=10)
 
 _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")

@@ -74,7 +74,7 @@ class PostgresEngine:
             read=self.read,
             write=self.write,
         )
-        """What the servers on these boards tell each other."""
+        """The news between the servers on these boards."""
         self._writing = Writer(
             address,
             self._writer,

@@ -1,4 +1,4 @@
-"""How the database stands to this process, as its connections last found it."""
+"""The state of a database, as the connections of this process last found it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AWAY = Trouble("stopped", "The database cannot be reached.")
 
 @dataclass(slots=True)
 class Standing:
-    """The state of a database.
+    """The state of a database, shared by those who write to it and those who listen.
 
     Attributes:
         pulse: the number of commits that this process made or learned of last.

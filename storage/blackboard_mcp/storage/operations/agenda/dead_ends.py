@@ -16,6 +16,7 @@ from ..ledger.rows import Steps, dumps, sql
 _COMPARED: Final = 100
 _PLANNED: Final = 200
 _NEW: Final = 20
+"""Tasks planned last, and tasks of one call, that are compared with each other."""
 _LISTED: Final = 20
 """Most dead ends that one call tells of."""
 
