@@ -2,7 +2,7 @@
 
 It knows transactions and connections; it knows no board. Every writing transaction begins by locking the one row of
 `installation`. So all writers of all machines take turns, as SQLite's do, operations see no other's half, and
-sequences rise in the order of the commits. `writing.py` has the writer, `news.py` what other machines are told.
+sequences rise in the order of the commits. `writing.py` has the writer, `news.py` the news between machines.
 """
 
 from __future__ import annotations
