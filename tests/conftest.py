@@ -10,8 +10,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+import hanging
 import postgres_server
 import pytest
 import rewritten
@@ -39,8 +40,8 @@ LONGEST = (
     "test_packaging.py",
 )
 """Files that take long start first, so that at the end no core waits for one of them."""
-PATIENCE = 7_200
-"""Seconds that a test may take at night, when it goes far."""
+PATIENCE = 7_200 if NIGHTLY else 1_500
+"""Seconds that a test may take: far beyond what any takes, as machines may be slow and busy; at night it goes far."""
 
 if sys.flags.dont_write_bytecode:  # each of hundreds of processes would compile the whole product again
     COMPILED = tempfile.TemporaryDirectory(prefix="blackboard-bytecode-", ignore_cleanup_errors=True)
@@ -79,6 +80,20 @@ def hangups() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
+TOLD = pytest.StashKey[TextIO]()
+"""What the process was given as standard error."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[TOLD] = os.fdopen(os.dup(2), "w")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    with hanging.ended_after(PATIENCE, item.nodeid, item.config.stash[TOLD]):
+        return (yield)
+
+
 gc.disable()  # until the tests are collected: nothing of them is garbage
 
 
@@ -97,9 +112,6 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest = {HERE / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: longest.get(item.path, len(longest)))
-    if NIGHTLY:
-        for item in items:
-            item.add_marker(pytest.mark.timeout(PATIENCE))
 
 
 @pytest.hookimpl(trylast=True)

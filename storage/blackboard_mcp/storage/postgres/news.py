@@ -105,7 +105,6 @@ class News:
         self.struck: Callable[[], None] = lambda: None
         """Called when this machine's index, which was struck off the list, is on it again: it may miss changes."""
         self._counting: asyncio.Task[None] | None = None
-        self._closed = False
 
     def works(self, tables: Collection[str]) -> list[Coroutine[Any, Any, None]]:
         """Returns what has to run until `close`; `tables` are those that the server is to count."""
@@ -122,7 +121,6 @@ class News:
 
     async def close(self) -> None:
         """Ends the counting of tables, and the connection; `works` are cancelled before."""
-        self._closed = True
         if self._counting is not None:
             self._counting.cancel()
             await asyncio.gather(self._counting, return_exceptions=True)
@@ -144,7 +142,7 @@ class News:
         """Does `work` until the engine closes, and begins it anew, on another connection, whatever it fails with."""
         task, known = asyncio.current_task(), ""
         assert task is not None
-        while not self._closed:
+        while not self._standing.closing:
             try:
                 await work()
             except (Exception, asyncio.CancelledError) as error:
@@ -160,7 +158,7 @@ class News:
 
     async def _tell(self) -> None:
         """Notifies other processes after commits, several at once; a lost notification does no harm."""
-        while not self._closed:
+        while not self._standing.closing:
             await self._told.wait()
             self._told.clear()
             if self.session is None:
@@ -176,7 +174,7 @@ class News:
 
     async def _watch(self) -> None:
         """Looks for others' commits after each notification, and now and then without one."""
-        while not self._closed:
+        while not self._standing.closing:
             listening = False
             try:
                 listening = await self._listen()

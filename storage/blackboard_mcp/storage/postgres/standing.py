@@ -17,8 +17,10 @@ class Standing:
         pulse: the number of commits that this process made or learned of last.
         trouble: the reason why it does not write; `None` if it does.
         outdated: the error for each call, once a newer version of the product has migrated the schema.
+        closing: whether this process is about to end its connections.
     """
 
     pulse: int = 0
     trouble: Trouble | None = None
     outdated: BaseException | None = None
+    closing: bool = False

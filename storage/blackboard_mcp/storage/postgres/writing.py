@@ -103,7 +103,6 @@ class Writer:
         self._answered = time.monotonic()
         """When the database last took a write."""
         self._wanted = asyncio.Event()
-        self._closed = False
 
     async def write(self, operation: Operation[T]) -> T:
         """Runs an operation as `PostgresEngine.write` says."""
@@ -127,7 +126,7 @@ class Writer:
 
     def close(self) -> None:
         """Has `run` return after the operations that wait."""
-        self._closed = True
+        self._standing.closing = True
         self._wanted.set()
 
     async def run(self) -> None:
@@ -137,7 +136,7 @@ class Writer:
             self._wanted.clear()
             while (job := self._next()) is not None:
                 await self._group(job)
-            if self._closed:
+            if self._standing.closing:
                 return
 
     def _next(self) -> _Job | None:
