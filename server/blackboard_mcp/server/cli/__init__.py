@@ -46,6 +46,7 @@ _COMMANDS = {
     "board": ("steering", "Print or change a board's settings."),
     "boards": ("steering", "List the boards."),
     "agents": ("steering", "List the agents of a board."),
+    "work": ("work", "Start a command-line agent whenever something on a board waits for it."),
     "hook": ("hook", "Answer a hook of Claude Code or Gemini CLI from a board."),
     "intake": ("intake", "Hand over what happened in an agent's client."),
     "policies": ("policies", "Say which policies are in force on a board."),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from blackboard_mcp.protocols.errors import BlackboardError, Unreachable
+from blackboard_mcp.protocols.errors import BlackboardError
 
 from . import output
+from .away import Patience
 from .options import TYPES
 from .target import Target, target_of, target_options
 
@@ -27,10 +28,10 @@ _NEW_BOARDS: Final = 5.0
 """The seconds between looks for new boards."""
 _AWAY: Final = 300.0
 """The seconds for which `watch` waits for a server that stopped answering."""
-_PAUSE: Final = 1.0
 _FAREWELL: Final = 1.0
 _TEXTS: Final = 20
 """The number of texts that are read in one call."""
+T = TypeVar("T")
 _NEW: Final = ("item.posted", "item.versioned")
 
 
@@ -91,13 +92,12 @@ class _Following:
     def __init__(
         self, target: Target, filter_: dict[str, Any], seconds: float | None, *, as_json: bool, named: bool
     ) -> None:
-        self._target = target
         self._filter = filter_
         self._loop = asyncio.get_running_loop()
         self._end = None if seconds is None else self._loop.time() + seconds
         self._as_json = as_json
         self._named = named
-        self._away = False
+        self._patience = Patience(target.url, _AWAY)
 
     def _left(self, most: float) -> float:
         return most if self._end is None else min(most, max(0.0, self._end - self._loop.time()))
@@ -144,32 +144,8 @@ class _Following:
         finally:
             await _leave(source)
 
-    async def _kept(self, call: Any) -> Any:
-        """Returns the result of `call`; while the server is away, prints a note and repeats the call.
-
-        Raises:
-            Unreachable: the server was away for too long.
-        """
-        patience = self._loop.time() + _AWAY
-        while True:
-            try:
-                answer = await call()
-            except Unreachable as error:
-                if self._loop.time() > patience:
-                    raise
-                if not self._away:
-                    self._away = True
-                    _note(
-                        f"{self._target.url} does not answer ({error.message}); trying again for {_AWAY:g} s"
-                    )
-                if self._over():
-                    raise
-                await asyncio.sleep(_PAUSE)
-            else:
-                if self._away:
-                    self._away = False
-                    _note(f"{self._target.url} answers again")
-                return answer
+    async def _kept(self, call: Callable[[], Awaitable[T]]) -> T:
+        return await self._patience.kept(call, self._over)
 
     async def _tell(self, board: BoardAccess, events: Sequence[WireEvent]) -> None:
         if self._as_json:
@@ -203,9 +179,3 @@ async def _leave(source: EventSource) -> None:
     with suppress(BlackboardError, TimeoutError):
         async with asyncio.timeout(_FAREWELL):
             await source.close()
-
-
-def _note(text: str) -> None:
-    from blackboard_mcp.protocols.visible import escape
-
-    click.echo(f"blackboard-mcp: {escape(text)}", err=True)
