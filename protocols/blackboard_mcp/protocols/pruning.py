@@ -42,8 +42,8 @@ class Candidate:
     open_work: bool = False
     """True for work that is not finished; it leaves after everything else of its owner.
 
-    That is an open problem, an active plan, a standing decision, an unanswered question, or an item on which an active
-    item depends.
+    That is an open problem, an active plan, a standing decision, an unanswered question, an item on which an active
+    item depends, or the result of a completed task that an open task comes directly after.
     """
     bears: tuple[int, ...] = ()
     """Numbers of live items after which it leaves, at most `MOST_BORNE`.

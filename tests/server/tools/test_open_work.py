@@ -15,7 +15,9 @@ mode = boards.mode
 
 @pytest.fixture
 async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
-    async with boards.open_boards(tmp_path, mode, target_tokens=1_000) as found:
+    async with boards.open_boards(
+        tmp_path, mode, target_tokens=1_000, tools=("core", "plan", "admin")
+    ) as found:
         yield found
 
 
@@ -185,6 +187,27 @@ async def test_open_work_leaves_after_everything_else_of_its_owner(board: Any) -
     assert await zone(b, older[0]) == "archive"
     told = await a.say("read", ids=[work[1]], explain=True)
     assert "after everything else of its owner that may leave, as open work" in told
+
+
+async def test_the_result_that_an_open_task_rests_on_leaves_as_open_work(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    await a.do("plan", items=[{"title": "survey", "verify": True}, {"title": "build", "after": ["$1"]}])
+    await a.do("claim", id="T-1")
+    await a.do("claim", id="T-1", op="done", text="Nine stations, all dated.")
+    await b.do("claim", id="T-1", op="verify", ok=True, text="Counted them.")
+    (result,) = (await b.do("query", type="RESULT"))["items"]
+    board.clock.advance(3_600)
+    older = await facts(board, a)
+    assert await zone(b, result["id"]) == "working"
+    assert await zone(b, older[0]) == "archive"
+    told = await a.say("read", ids=[result["id"]], explain=True)
+    assert "after everything else of its owner that may leave, as open work" in told
+    await a.do("plan", cancel=["T-2"])
+    await facts(board, a)
+    assert await zone(b, result["id"]) == "archive"
+    await a.do("plan", items=[{"title": "report", "after": ["T-1"]}])
+    told = await b.say("claim", id="T-3")
+    assert f"T-1 survey → {result['id']}: Nine stations, all dated." in told
 
 
 async def test_open_work_that_leaves_is_an_event_for_those_concerned(board: Any) -> None:

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
 from blackboard_mcp.protocols.remarks import RemarkKind
 
 from ..harness import HandClock, Table, draft
+from .planning import plan, settle, take
 
 
 async def wonder(at: Table, text: str = "@bob which port?", agent: str = "alice", **said: object) -> Item:
@@ -193,6 +194,32 @@ class QuestionTests:
         assert [n for n, c in (await seen(at)).items() if c.open_work] == [3, 9]
         await at.post("bob", "mine alone", private=True, depends_on=5)
         assert not (await seen(at))[5].open_work
+
+    async def test_a_result_that_an_open_task_comes_after_is_open_work(self, at: Table) -> None:
+        (first,) = await plan(at, "survey")
+        (second,) = await plan(at, "build", after=(first,))
+        (third,) = await plan(at, "ship", after=(second,))
+        await take(at, "bob", first)
+        posted = (await settle(at, "bob", "done", first, "nine stations")).item
+        assert posted is not None
+
+        async def told() -> set[int]:
+            return {n for n, c in (await seen(at)).items() if c.open_work}
+
+        assert await told() == {posted.number}
+        better = await at.post("bob", "ten stations", "FACT", supersedes=posted)
+        assert await told() == {better.number}
+        await at.post("carol", "eleven", "RESULT", supersedes=better)
+        assert await told() == {better.number}, "bob has not agreed"
+        best = await at.post("bob", "twelve", "RESULT", supersedes=better)
+        assert await told() == {best.number}
+        await take(at, "carol", second)
+        assert await told() == {best.number}
+        built = (await settle(at, "carol", "done", second, "the table")).item
+        assert built is not None
+        assert await told() == {built.number}
+        await at.store.plan(at.board, "alice", [], cancel=[third])
+        assert await told() == set()
 
     async def test_what_rests_on_what_is_told_as_far_as_all_see_it(self, at: Table) -> None:
         fact, other = await at.post("alice", "fact"), await at.post("alice", "other")
