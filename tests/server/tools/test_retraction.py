@@ -13,6 +13,9 @@ board, mode, both = boards.board, boards.mode, boards.both
 MARK = "⚠ rests on H-1 WITHDRAWN"
 
 
+ANEW = 'posts it anew on other grounds: post(edges={"supersedes": ["F-2"]}, text="…")'
+
+
 async def chain(board_: Any) -> tuple[Any, Any, Any]:
     """Ada's H-1, Ben's F-2 derived from it, Eve's E-3 that depends on that."""
     ada, ben, eve = await board_.join("ada", "ben", "eve")
@@ -116,8 +119,8 @@ async def test_each_marked_item_is_told_of_once_and_can_be_followed(board: Any) 
         ("E-3", "ada", {"rests_on": ["H-1 WITHDRAWN via F-2"]}),
     ]
     assert (
-        "doubted F-2: it rests on H-1 WITHDRAWN; look whether it still holds; if so, nothing is to do"
-        in await eve.say("read", since=events[0]["seq"] - 1)
+        "doubted F-2: it rests on H-1 WITHDRAWN; look whether it still holds; if so, nothing is to do; the mark goes "
+        f"when its author {ANEW}" in await eve.say("read", since=events[0]["seq"] - 1)
     )
 
 
@@ -130,6 +133,34 @@ async def test_a_new_version_of_an_entry_is_free_of_old_notices(board: Any) -> N
     await ben.post("Leave it alone", "PLAN", key="plan/cache")
     assert "⚠" not in await ben.say("read", keys=["plan/cache"])
     assert (await ben.item("P-2"))["edges"] == {"depends_on": ["H-1"]}
+
+
+async def test_who_adds_edges_to_a_marked_item_is_told_how_the_mark_goes_and_it_does(board: Any) -> None:
+    ada, ben, eve = await chain(board)
+    log = await eve.post("Line 5: an old price.", "LOG")
+    await ada.post(id="H-1", status="WITHDRAWN")
+    said = await ben.say("post", id="F-2", edges={"derived_from": [log["id"]]})
+    assert f"they are added, none is taken away; ⚠ goes when its author {ANEW}" in said
+    anew = await ben.say(
+        "post", text="The log shows old prices", edges={"supersedes": ["F-2"], "derived_from": [log["id"]]}
+    )
+    assert "⚠" not in anew
+    assert "⚠" not in await eve.say("read", ids=["F-5"])
+
+
+async def test_who_adds_edges_to_a_marked_entry_is_told_that_a_new_version_has_no_mark(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("The cache is stale", "HYPOTHESIS")
+    await ada.post("Prices are old")
+    await ben.post("Flush it", "PLAN", key="plan/cache", edges={"depends_on": ["H-1"]})
+    await ada.post(id="H-1", status="WITHDRAWN")
+    way = 'goes with its next version: post(key="plan/cache", text="…")'
+    assert f"the mark {way}" in await ben.say("read", since=0)
+    said = await ben.say("post", id="P-3", edges={"depends_on": ["F-2"]})
+    assert f"⚠ {way}" in said
+    said = await ben.say("post", key="plan/cache", text="Flush it at noon", edges={"derived_from": ["F-2"]})
+    assert "none is taken away" in said
+    assert "⚠" not in said
 
 
 async def test_private_items_neither_leak_nor_are_leaked_to(board: Any) -> None:

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import CONCEDED, DebateState, Outcome
 from blackboard_mcp.protocols.events import OF_CONTROL, Event, EventType
 
 from ..text.debates import concession
-from ..text.lines import clip, fate, in_quotes, one_line, solved, stands_no_more, word
+from ..text.lines import clip, fate, in_quotes, one_line, solved, stands_no_more, unmarked, word
 from .run_events import run_words
 from .task_events import task_words
 from .versions import is_whole, value_words
@@ -54,7 +54,10 @@ def plainly(event: Event) -> str | None:
             return f"{word(str(said['watcher']))} need not {_TO_DO.get(duty, f'{duty} it')} any more{why}"
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
             named = _listed([stands_no_more(str(one)) for one in said["rests_on"]])
-            return f"it rests on {named}; look whether it still holds; if so, nothing is to do"
+            way = unmarked(str(event.item), event.key)
+            return (
+                f"it rests on {named}; look whether it still holds; if so, nothing is to do; the mark {way}"
+            )
         case EventType.ITEM_FORGOTTEN:
             by, why = one_line(str(said.get("by"))), one_line(str(said.get("why")))
             return f"its text was removed for good by decision of {by}: {why}"

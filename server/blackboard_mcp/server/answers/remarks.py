@@ -30,7 +30,7 @@ from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from ..input.agreement import asking
 from ..input.posts import PostFields
-from ..text.lines import clip, solved, word
+from ..text.lines import clip, notices, solved, unmarked, word
 from .explanations import restore_call
 
 LEAST_ALIKE = 3
@@ -90,11 +90,13 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
 def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
     """Returns a line for each existing item that the call gave edges, with all edges it has now.
 
-    `given` are the posts in the order of `items`.
+    The line of an item that still rests on something retracted names the call that ends that. `given` are the posts in
+    the order of `items`.
     """
     return [
         f"edges of {item.id} now: {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
         f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}; they are added, none is taken away"
+        f"{f'; ⚠ {unmarked(item.id, item.key)}' if notices(item, 1) else ''}"
         for item, post in zip(items, given, strict=False)
         if post.edges and (post.id is not None or item.version > 1)
     ]

@@ -345,6 +345,13 @@ def notices(item: Item, most: int) -> str:
     return f"⚠ {', '.join(told)}{_more(open_, most)}" if told else ""
 
 
+def unmarked(id_: str, key: str | None) -> str:
+    """Returns what takes from an item the notice that it rests on something retracted."""
+    if key is not None:
+        return f'goes with its next version: post(key="{key}", text="…")'
+    return f'goes when its author posts it anew on other grounds: post(edges={{"supersedes": ["{id_}"]}}, text="…")'
+
+
 def became(item: Item) -> str:
     """Returns how an item ended: `superseded by F-9, refuted by F-2` or `adopted in P-3`; empty where it did
     not.
