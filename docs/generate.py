@@ -692,7 +692,7 @@ def resources() -> str:
     return (
         "# Resources\n\n"
         "Each is text (markdown) for people and models; the same URI ending in `.json` is JSON "
-        "(`board://main/events.json?after=10`). All of a board can be subscribed to, in both protocol generations; a "
+        "(`board://main/events.json?after=10`). All can be subscribed to, in both protocol generations; a "
         "notification only says that it is worth reading again. Variables complete.\n\n"
         + table(("URI or template", ""), rows)
         + "\nA view is for the agent it names: others cannot read it. Private items show to their author only.\n\n"

@@ -55,8 +55,12 @@ class Inbox:
 
     async def __call__(self, message: object) -> None:
         if isinstance(message, types.ResourceUpdatedNotification):
-            self.uris.append(str(message.params.uri))
-            self._news.set()
+            self.tell(str(message.params.uri))
+
+    def tell(self, uri: str) -> None:
+        """Collects a notification that came another way."""
+        self.uris.append(uri)
+        self._news.set()
 
     async def until(self, uri: str, times: int = 1) -> list[str]:
         """Waits until a URI was notified `times` times, and returns all URIs so far."""

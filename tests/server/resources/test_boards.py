@@ -301,8 +301,7 @@ class Ears:
                 self.honored = stream.honored.resource_subscriptions
                 ready.set()
                 async for event in stream:
-                    self.inbox.uris.append(event.uri)
-                    self.inbox._news.set()
+                    self.inbox.tell(event.uri)
 
         task = asyncio.create_task(listen())
 

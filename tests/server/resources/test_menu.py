@@ -161,6 +161,56 @@ async def test_a_client_is_told_when_a_board_comes_that_it_may_see_and_of_no_oth
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@both
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+async def test_a_subscriber_of_the_list_of_boards_is_told_when_it_changes_for_it(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "_BOARDS_SECONDS", 0.05)
+    lists = ["boards://all", "boards://all.json"]
+    async with limited(tmp_path, mode) as (opened, roles):
+        roles["eve"] = {"main": Role.OBSERVER, "side": Role.OBSERVER}
+        await opened.announcing()
+        inbox = boards.Inbox()
+        alice = await opened.join("alice")
+        eve = await opened.join("eve", mode=mode, inbox=inbox if mode == boards.LEGACY else None)
+        await alice.do("post", text="x")
+        ready, tasks = asyncio.Event(), []
+
+        async def listen() -> None:
+            async with eve.client.listen(resource_subscriptions=lists) as stream:
+                assert stream.honored.resource_subscriptions == lists
+                ready.set()
+                async for event in stream:
+                    inbox.tell(event.uri)
+
+        if mode == boards.MODERN:
+            tasks.append(asyncio.create_task(listen()))
+            await asyncio.wait_for(ready.wait(), PATIENCE)
+        else:
+            for uri in lists:
+                await eve.client.subscribe_resource(uri)
+        # What eve may not read, and what the list does not show, is no news for her.
+        await alice.do("post", text="x", board="secret")
+        await alice.do("board", title="Secret", board="secret")
+        await alice.do("post", text="y")
+        steps: list[tuple[str, dict[str, str], str]] = [
+            ("post", {"text": "x"}, "side · open"),
+            ("board", {"title": "Aside"}, "side · Aside · open"),
+            ("board", {"lifecycle": "closed"}, "side · Aside · closed"),
+        ]
+        for tool, given, line in steps:
+            await alice.do(tool, board="side", **given)
+            for uri in lists:
+                await inbox.until(uri)
+            assert sorted(inbox.uris) == lists, line
+            assert line in (await eve.resource("boards://all")).splitlines()
+            inbox.uris.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 PROMPTS = {
     "join-board": {},
     "catch-up": {},

@@ -55,6 +55,7 @@ class _Served:
     description: str
     mime_type: str
     needs: Needs
+    by_reader: bool
 
 
 @cache
@@ -92,8 +93,11 @@ class ServedResources:
         description: str,
         mime_type: str,
         needs: Needs,
+        by_reader: bool = False,
     ) -> None:
         """Adds a resource or template: `fn(caller, **variables)` returns its text; `needs` are the rights to read it.
+
+        Of a resource `by_reader`, which has no template, only those are told a change for whom the text changed.
 
         Raises:
             TypeError: the template's variables are not the function's arguments.
@@ -105,7 +109,9 @@ class ServedResources:
             raise TypeError(
                 f"{uri_template} has {sorted(variables)}, its function takes {sorted(arguments.names)}"
             )
-        served = _Served(uri_template, template, fn, arguments, name, description, mime_type, needs)
+        served = _Served(
+            uri_template, template, fn, arguments, name, description, mime_type, needs, by_reader
+        )
         if template is None:
             self._static[uri_template] = served
         else:
@@ -165,6 +171,21 @@ class ServedResources:
             return False
         entry, values = found
         return await self._door.admits(caller.principal, entry.needs.of(values), values.get("board"))
+
+    def is_by_reader(self, uri: str) -> bool:
+        """Tells whether changes at the URI are told to those alone for whom the text changed."""
+        return (entry := self._static.get(uri)) is not None and entry.by_reader
+
+    async def shown_to(self, caller: Caller, uri: str) -> str:
+        """Returns the text that a subscriber reads at a URI that is `by_reader`.
+
+        Raises:
+            MCPError: it could not be read.
+        """
+        try:
+            return await self._static[uri].fn(caller)
+        except BlackboardError as exc:
+            raise protocol_error(exc, uri=uri) from exc
 
     def _find(self, uri: str) -> tuple[_Served, dict[str, Any]] | None:
         if len(uri) > MAX_URI_LENGTH or not is_clean_text(uri):

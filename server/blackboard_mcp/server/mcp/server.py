@@ -162,17 +162,24 @@ class BoardServer:
         description: str,
         mime_type: str,
         needs: Needs,
+        by_reader: bool = False,
     ) -> None:
         """Serves `async def fn(caller, <template variables>) -> str` at a URI or RFC 6570 template.
 
         A caller who has the rights in `needs`, on the board in the variable `board`, may read it and hear of
-        its changes.
+        its changes; where the resource is `by_reader`, of those alone that change the text for the caller.
 
         A URI that several templates match goes to the one with the most fixed text. Query variables
         (`{?after}`) need a default. `fn` raises `UnknownReference` when the resource does not exist.
         """
         self._resources.add(
-            uri_template, fn, name=name, description=description, mime_type=mime_type, needs=needs
+            uri_template,
+            fn,
+            name=name,
+            description=description,
+            mime_type=mime_type,
+            needs=needs,
+            by_reader=by_reader,
         )
 
     def on_list(self, hook: ListHook) -> None:

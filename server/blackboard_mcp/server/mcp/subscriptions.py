@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError
@@ -56,8 +57,8 @@ class _Connection:
 
     subscriber: Subscriber | None = None
     sender: asyncio.Task[None] | None = None
-    listed: frozenset[str] = frozenset()
-    """The URIs in the list of resources that the client was last sent."""
+    shown: dict[str, object] = field(default_factory=dict)
+    """What the client is shown, by URI, of what is told only to those for whom it changed."""
 
 
 class HubBus:
@@ -122,13 +123,9 @@ class Subscriptions:
             )
         uris = [uri for uri in dict.fromkeys(wanted) if await self._authorised(caller, uri)]
         lists = bool(params.notifications.resources_list_changed) and self._resources.listing is not None
-        listed = _uris(await self._resources.listed(caller)) if lists else frozenset()
+        wanted = [*uris, RESOURCE_LIST] if lists else uris
         try:
-            subscriber = self._hub.add(
-                caller.agent,
-                [*uris, RESOURCE_LIST] if lists else uris,
-                counted_as=counted_as(caller.principal),
-            )
+            subscriber = self._hub.add(caller.agent, wanted, counted_as=counted_as(caller.principal))
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
         # The lists of tools and prompts never change while a server runs, so subscriptions to them are not accepted.
@@ -136,24 +133,24 @@ class Subscriptions:
             resource_subscriptions=uris or None, resources_list_changed=True if lists else None
         )
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        shown: dict[str, object] = {}
 
         async def send(uri: str) -> None:
-            nonlocal listed
-            if uri == RESOURCE_LIST:
-                before, listed = listed, await self._listed_now(caller, listed)
-                if before != listed:
-                    await ctx.session.send_notification(
-                        ResourceListChangedNotification(params=NotificationParams(_meta=meta)),
-                        related_request_id=ctx.request_id,
-                    )
-                return
-            await ctx.session.send_notification(
-                ResourceUpdatedNotification(params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)),
-                related_request_id=ctx.request_id,
+            told = (
+                ResourceListChangedNotification(params=NotificationParams(_meta=meta))
+                if uri == RESOURCE_LIST
+                else ResourceUpdatedNotification(
+                    params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)
+                )
             )
+            notify = partial(ctx.session.send_notification, told, related_request_id=ctx.request_id)
+            await self._tell(caller, uri, shown, notify)
 
         try:
             # The subscription stands before it is acknowledged, so a change in between is pending and not lost.
+            for uri in wanted:
+                if self._is_by_reader(uri):
+                    shown[uri] = await self._shown(caller, uri)
             await ctx.session.send_notification(
                 SubscriptionsAcknowledgedNotification(
                     params=SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=meta)
@@ -178,9 +175,11 @@ class Subscriptions:
                 INVALID_PARAMS, f"no resource at {uri[:200]!a:.240} to subscribe to", data={"uri": uri[:200]}
             )
         try:
-            self._want(ctx, caller, uri)
+            connection = self._want(ctx, caller, uri)
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
+        if self._is_by_reader(uri):
+            connection.shown[uri] = await self._shown(caller, uri)
         return EmptyResult()
 
     async def listed(self, ctx: ServerRequestContext[Any, Any]) -> list[Resource]:
@@ -193,15 +192,32 @@ class Subscriptions:
         found = await self._resources.listed(caller)
         if self._resources.listing is not None and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             with contextlib.suppress(TooManySubscriptions):  # the list is sent all the same
-                self._want(ctx, caller, RESOURCE_LIST).listed = _uris(found)
+                self._want(ctx, caller, RESOURCE_LIST).shown[RESOURCE_LIST] = _uris(found)
         return found
 
-    async def _listed_now(self, caller: Caller, before: frozenset[str]) -> frozenset[str]:
-        """Returns the URIs in the caller's list now, or `before` where the list cannot be read."""
-        try:
+    def _is_by_reader(self, uri: str) -> bool:
+        """Tells whether a change is told to those alone for whom what they are shown changed."""
+        return uri == RESOURCE_LIST or self._resources.is_by_reader(uri)
+
+    async def _shown(self, caller: Caller, uri: str) -> object:
+        """Returns what a caller is shown now: the URIs in its list of resources, or a text."""
+        if uri == RESOURCE_LIST:
             return _uris(await self._resources.listed(caller))
+        return await self._resources.shown_to(caller, uri)
+
+    async def _tell(
+        self, caller: Caller, uri: str, shown: dict[str, object], send: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Sends a change to a caller, unless it is `shown` the same as before; notes what it is shown now."""
+        if not self._is_by_reader(uri):
+            return await send()
+        try:
+            now = await self._shown(caller, uri)
         except MCPError:
-            return before
+            return  # the next change asks again
+        if now != shown.get(uri):
+            await send()
+            shown[uri] = now
 
     def _want(self, ctx: ServerRequestContext[Any, Any], caller: Caller, uri: str) -> _Connection:
         """Subscribes a legacy connection to a URI, and returns the state of the connection.
@@ -233,12 +249,12 @@ class Subscriptions:
         self, session: ServerSession, caller: Caller, state: _Connection, subscriber: Subscriber
     ) -> None:
         async def send(uri: str) -> None:
-            if uri != RESOURCE_LIST:
-                await session.send_resource_updated(uri)
-                return
-            before, state.listed = state.listed, await self._listed_now(caller, state.listed)
-            if before != state.listed:
-                await session.send_resource_list_changed()
+            notify = (
+                session.send_resource_list_changed
+                if uri == RESOURCE_LIST
+                else partial(session.send_resource_updated, uri)
+            )
+            await self._tell(caller, uri, state.shown, notify)
 
         try:
             while not subscriber.closed:

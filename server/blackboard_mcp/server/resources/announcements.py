@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref, Visibility
@@ -22,6 +23,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import visibility_of
 
 from ..mcp.streams import RESOURCE_LIST
+from .menu import BOARDS
 
 if TYPE_CHECKING:
     from ..mcp.server import BoardServer
@@ -38,7 +40,9 @@ _LINKED: Final = 200
 _FORGET_SECONDS: Final = 60.0
 _SLICE: Final = 2_000
 _BOARDS_SECONDS: Final = 1.0
-"""The time between checks for new boards, while somebody subscribes to the list and the store changes."""
+"""The time between checks for changed boards, while somebody subscribes to a list and the store changes."""
+_OF_BOARDS: Final = frozenset({RESOURCE_LIST, BOARDS, f"{BOARDS}.json"})
+"""What the boards of the store change: lists of resources, and the list of boards."""
 
 _LISTS: Final = {
     "agenda": ItemType.PLAN,
@@ -134,9 +138,7 @@ def _number(id_: str) -> int:
 
 
 def may_hear(agent: str, uri: str) -> bool:
-    """Tells whether an agent may subscribe to a URI: to all but other agents' views and the list of boards."""
-    if uri.startswith("boards://"):
-        return False
+    """Tells whether an agent may subscribe to a URI: to all but other agents' views."""
     section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
     return not viewer or "/" in section.removeprefix("board://") or viewer == agent
 
@@ -154,7 +156,7 @@ class Announcer:
         self._server = server
         self._places: dict[str, int] = {}
         self._unheard: dict[str, float] = {}
-        self._boards: set[str] = set()
+        self._boards: set[tuple[str, str, Lifecycle]] = set()
         self._looked = -_BOARDS_SECONDS
         self._to_look = False
 
@@ -165,6 +167,8 @@ class Announcer:
         """
         if not may_hear(caller.agent, uri):
             return False
+        if uri in _OF_BOARDS:
+            return True
         board = board_of(uri)
         self._unheard.pop(board, None)
         if board not in self._places:
@@ -177,7 +181,7 @@ class Announcer:
         seen = self._store.changes()
         while True:
             await self._until_heard()
-            hurried = any(uri != RESOURCE_LIST for uri in self._server.subscribed_uris())
+            hurried = any(uri not in _OF_BOARDS for uri in self._server.subscribed_uris())
             patience = _BOARDS_SECONDS if self._to_look else _FORGET_SECONDS
             seen = await self._store.wait_for_change(seen, patience, hurried=hurried)
             # Changes that follow shortly are announced together.
@@ -202,19 +206,23 @@ class Announcer:
                     await self._server.heard.wait()
 
     async def _look_for_boards(self) -> None:
-        """Announces that lists of resources may have changed, if the boards differ from those of the last check."""
+        """Announces that lists of boards and resources may have changed, if the boards differ from the last check.
+
+        Each reader is told only if what it is shown of them changed.
+        """
         now = asyncio.get_running_loop().time()
-        wanted = RESOURCE_LIST in self._server.subscribed_uris()
+        wanted = not _OF_BOARDS.isdisjoint(self._server.subscribed_uris())
         self._to_look = wanted and now - self._looked < _BOARDS_SECONDS
         if wanted and not self._to_look:
             self._looked = now
-            before, self._boards = self._boards, {board.id for board in await self._store.boards()}
-            if self._boards != before:
-                await self._server.publish([RESOURCE_LIST])
+            boards = {(board.id, board.title, board.lifecycle) for board in await self._store.boards()}
+            before, self._boards = self._boards, boards
+            if boards != before:
+                await self._server.publish(_OF_BOARDS)
 
     async def _round(self) -> bool:
         """Announces the changes since the last round, and tells whether more are left for another round."""
-        subscribed = [uri for uri in self._server.subscribed_uris() if uri != RESOURCE_LIST]
+        subscribed = [uri for uri in self._server.subscribed_uris() if uri not in _OF_BOARDS]
         by_board: dict[str, list[str]] = {}
         for uri in subscribed:
             by_board.setdefault(board_of(uri), []).append(uri)

@@ -43,6 +43,7 @@ class Menu:
                 description="The boards that you may read, and how each is called in calls (board=…)",
                 mime_type="application/json" if json_ else "text/markdown",
                 needs=NOTHING,
+                by_reader=True,
             )
 
     async def listed(self, caller: Caller) -> Sequence[Listed]:
