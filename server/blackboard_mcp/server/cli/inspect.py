@@ -60,6 +60,7 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
     from blackboard_mcp.protocols.version_wire import wire_versions
     from blackboard_mcp.protocols.wire import ItemsAnswer, wire_item
 
+    from ..text.tokens import count_lines
     from .advice import view_for_people
 
     target = target_of(given)
@@ -88,10 +89,12 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
             end(page)
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
+        text = say.view(view.text, view.at, lambda: budget - view.tokens)
         if as_json:
-            _view_as_json(view.text, view.tokens, snapshot.board.seq)
+            tokens = count_lines(text.split("\n"), opened.blackboard.tokenizers.on(snapshot.board.id))
+            _view_as_json(text, tokens, snapshot.board.seq)
         else:
-            click.echo(view_for_people(say.view(view.text, view.at, lambda: budget - view.tokens)))
+            click.echo(view_for_people(text))
 
     _run(settings, look)
 
