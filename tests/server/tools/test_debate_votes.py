@@ -71,7 +71,8 @@ async def test_status_says_who_is_missing_and_what_would_close_it(board: Any) ->
     agreed = 'bob acknowledged: agreed that F-1 stands (debate(op="acknowledge", id="F-1"))'
     rest = (
         '; or decided: debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…"), a critic\'s '
-        "decision once another owner confirms it; or conceded by alice; or when its critics withdraw"
+        "decision once another owner confirms it; or conceded by alice; or when its critics withdraw; "
+        'outcome="amended" goes with to="…", the id of the item that takes its place'
     )
     assert said[-3] == f"closes when C-2 is answered, and then when {agreed}{rest}"
     await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})

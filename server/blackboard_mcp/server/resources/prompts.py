@@ -168,7 +168,8 @@ still open. Say nothing that no item says, and post nothing unless I ask. {_DATA
 Decide the debate on {item}. {status} says who is awaited; read {item}, the critiques and the answers whole, with what
 they cite.
 If you are a party to it, or an answer is owed that would matter, do not decide: tell me what is missing. Else decide
-by the evidence: {decide}, where outcome is stands, falls or amended, and the reason names the items that settled it.
+by the evidence: {decide}, where outcome is stands, falls or amended (with to="…", the item that takes its place), and
+the reason names the items that settled it.
 Then tell me what you decided, and why, in two sentences. {_DATA}"""
 
     async def take_a_turn(self, caller: Caller, board: BoardId | None = None) -> str:

@@ -491,11 +491,12 @@ def what_closes(view: DebateView, deciders: Sequence[str] = (), agent: str = "")
             how = f"when {names} {'is' if len(debate.unanswered) == 1 else 'are'} answered, and then {how}"
         if count.approving or count.rejecting:
             how += " (votes alone close nothing: this board has no quorum)"
+    amended = '; outcome="amended" goes with to="…", the id of the item that takes its place'
     conceded = "" if count.author == SYSTEM else f"; or conceded by {count.author}"
     call = f'debate(op="decide", id="{id_}", outcome="stands|falls|amended", reason="…")'
     named = [name for name in _there(view, deciders) if name != agent]
     if agent == view.root.author:
-        decide = f"decided by {_some(named) or 'others'}"
+        decide, amended = f"decided by {_some(named) or 'others'}", ""
     elif agent in deciders:
         decide = f"decided by you: {call}"
     elif named:
@@ -504,7 +505,7 @@ def what_closes(view: DebateView, deciders: Sequence[str] = (), agent: str = "")
         )
     else:
         decide = f"decided: {call}, a critic's decision once another owner confirms it"
-    return f"closes {how}; or {decide}{conceded}; or when its critics withdraw"
+    return f"closes {how}; or {decide}{conceded}; or when its critics withdraw{amended}"
 
 
 def watching(watches: Sequence[StandingWatch]) -> str:
