@@ -132,7 +132,7 @@ def copied(model: Model) -> Model:
     """A copy that shares what nobody changes; much cheaper than the model's own."""
     other: Model = twin(model)
     other.things = {n: twin(thing) for n, thing in model.things.items()}
-    for name in ("edges", "watches", "last_seen"):
+    for name in ("edges", "watches", "last_seen", "waits_until"):
         setattr(other, name, getattr(model, name).copy())
     other.debates = [twin(debate) for debate in model.debates]
     for debate in other.debates:

@@ -317,6 +317,7 @@ async def test_a_file_that_counted_what_was_forgotten_counts_it_no_more(
         "UPDATE stored SET bytes = bytes - coalesce((SELECT sum(length(body) + length(CAST(message AS BLOB)) + 1000) "
         "FROM artifact_revision r WHERE r.board = stored.board AND stored.agent IN ('', r.agent)), 0)"
     )
+    raw.execute("ALTER TABLE agent DROP COLUMN waits_until")
     raw.execute("DROP VIEW acting_role")
     raw.execute("DROP TRIGGER item_kept")
     for script in scripts[40:]:

@@ -635,9 +635,21 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     ),
     (
         "leases by the clock alone",
-        statement("agents_seen", "SELECT ?1, ?2"),
+        statement("agents_seen", "SELECT ?1, ?2, ?3"),
         "test_whoever_is_seen_stays_a_watcher",
         {"clock": ...},
+    ),
+    *(
+        (
+            "who comes back waits for nobody",
+            statement(name, rows.sql(name).replace("THEN excluded.waits_until", "THEN waits_until")),
+            check,
+            {"clock": ...},
+        )
+        for name, check in (
+            ("agent_seen", "test_who_is_back_first_after_a_night_waits_for_the_others"),
+            ("agents_seen", "test_who_stays_away_is_let_off_while_the_author_is_there_and_may_come_back"),
+        )
     ),
     (
         "the author closes",

@@ -91,7 +91,7 @@ class BoardConfig:
     watch_lease_seconds: int = 86_400
     """Seconds that a watcher may be away before debates go on without it; 0: for ever."""
     presence_seconds: int = 900
-    """Seconds that an agent may be away before a debate in which others wait for it goes on without it; 0: for ever.
+    """Seconds that an agent may be away before a debate in which others are there goes on without it; 0: for ever.
     """
     debate_expiry_seconds: int = 0
     """Seconds that a debate may go without a change before it expires; 0: for ever."""

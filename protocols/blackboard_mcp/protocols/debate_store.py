@@ -182,7 +182,8 @@ class DebateStore(Protocol):
     async def sweep_debates(self) -> list[str]:
         """Ends what the boards' settings let lapse, and returns the boards that it changed.
 
-        These lapse: obligations in debates in which others wait, after an absence of `presence_seconds`;
+        These lapse: obligations in debates in which others wait, after an absence of `presence_seconds` in which one of
+        the others was there, with no gap between its calls that was longer;
         acknowledgements and standing watches, after an absence of `watch_lease_seconds`; debates without a change for
         `debate_expiry_seconds`. One call does a bounded part; further calls do the rest.
 

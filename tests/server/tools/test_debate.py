@@ -649,7 +649,9 @@ async def test_status_says_when_those_who_are_awaited_were_last_seen(board: Any)
     assert "last seen: bob 0s, cleo never\n" in await alice.say("debate", op="status", id="D-3")
     board.clock.advance(240)
     text = await alice.say("debate", op="status", id="D-3")
-    assert "last seen: bob 4m, cleo never; after 15m away nobody waits for them" in text
+    assert (
+        "last seen: bob 4m, cleo never; who is away for 15m while others are here is waited for no more"
+    ) in text
 
 
 async def test_a_critique_withdrawn_by_its_status_names_the_debate_on_what_it_criticises(board: Any) -> None:

@@ -108,6 +108,24 @@ async def test_a_watcher_who_stays_away_is_let_go_and_may_come_back(board: Any) 
     assert (await bob.do("debate", op="acknowledge", id="F-1"))["state"] == "CONSENSUS"
 
 
+async def test_who_comes_back_first_after_a_night_waits_for_the_others(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await carol.do("debate", op="watch", id="F-1")
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
+    board.clock.advance(DAY / 2)
+    await bob.do("debate", op="acknowledge", id="F-1")
+    await board.opened.store.sweep_debates()
+    status = await bob.say("debate", op="status", id="F-1")
+    assert status.startswith("F-1 debate OPEN")
+    assert "carol 12h; who is away for 15m while others are here is waited for no more" in status
+    for _ in range(2):
+        board.clock.advance(450)
+        await bob.do("query")
+        await board.opened.activity.flush()
+    assert await board.opened.store.sweep_debates() == ["main"]
+    assert (await bob.do("debate", op="status", id="F-1"))["state"] == "CONSENSUS"
+
+
 async def test_reading_is_being_there(board: Any) -> None:
     alice, bob, _ = await dispute(board)
     await alice.do("board", settings={"presence_seconds": 0})

@@ -24,7 +24,7 @@ async def test_names_that_were_there_before_write_on(tmp_path: Path) -> None:
     raw.execute("DROP TABLE look")
     for name in ("Alice", "all"):
         raw.execute(
-            "INSERT INTO agent SELECT board, ?, 1, first_seen, last_seen FROM agent WHERE name = 'alice'",
+            "INSERT INTO agent SELECT board, ?, 1, first_seen, last_seen, waits_until FROM agent WHERE name = 'alice'",
             (name,),
         )
     raw.executescript(MIGRATION.read_text("utf-8"))

@@ -100,5 +100,6 @@ def _lengthen(path: Path) -> None:
         "CREATE INDEX item_said ON item(board, sha256, author) "
         "WHERE key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY')"
     )
+    raw.execute("ALTER TABLE agent DROP COLUMN waits_until")
     raw.execute(f"PRAGMA user_version = {LONG}")
     raw.close()

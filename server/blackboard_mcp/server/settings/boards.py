@@ -54,7 +54,7 @@ WHOLE = {
     "presence_seconds": (
         0,
         31_536_000,
-        "who makes no call for so long while others in a debate wait for it is waited for no more; 0: for ever",
+        "who makes no call for so long while others in a debate are there is waited for no more; 0: for ever",
     ),
     "debate_expiry_seconds": (0, 31_536_000, "a debate that stands still for so long expires; 0: never"),
     "question_expiry_seconds": (

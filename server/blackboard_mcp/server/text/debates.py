@@ -455,9 +455,8 @@ def last_seen_line(
     if presence and any(
         name in seen and now - seen[name] > timedelta(seconds=presence / 5) for name in listed
     ):
-        return (
-            f"{line}; after {relative_age(now - timedelta(seconds=presence), now)} away nobody waits for them"
-        )
+        long = relative_age(now - timedelta(seconds=presence), now)
+        return f"{line}; who is away for {long} while others are here is waited for no more"
     return line
 
 

@@ -314,7 +314,10 @@ TABLES: tuple[Table, ...] = (
         "agent",
         ColumnRole.TRUTH,
         ("name",),
-        {"name": TEXT, "posts": WHOLE, "first_seen": INSTANT, "last_seen": INSTANT},
+        {
+            **{"name": TEXT, "posts": WHOLE, "first_seen": INSTANT, "last_seen": INSTANT},
+            "waits_until": INSTANT.since(0),
+        },
         private=True,
     ),
     Table(

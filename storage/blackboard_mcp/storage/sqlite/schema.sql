@@ -132,7 +132,7 @@ CREATE TABLE agent (
     name TEXT NOT NULL,
     posts INTEGER NOT NULL,
     first_seen INTEGER NOT NULL,
-    last_seen INTEGER NOT NULL,
+    last_seen INTEGER NOT NULL, waits_until INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (board, name)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE subscription (

@@ -36,7 +36,7 @@ def begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
     yield from end_on(ledger)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     return ledger
 
 

@@ -210,7 +210,7 @@ def end(ledger: Ledger, item: ItemRow, why: str) -> Steps[None]:
 
 def let_go(ledger: Ledger, since: int, most: int) -> Steps[None]:
     """Excuses agents who are away since `since` while the author is present, at most `most`; then settles the items."""
-    rows: Rows = yield sql("agreeing_and_absent"), (ledger.no, since, most)
+    rows: Rows = yield sql("agreeing_and_absent"), (ledger.no, since, most, ledger.now)
     items = yield from load_any(ledger.no, {r[1] for r in rows})
     for agent, number, *rest in rows:
         yield from _let_off(ledger, items[number], [(number, agent, *rest)], AWAY)

@@ -62,7 +62,7 @@ def debate(
 
 def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
     """Makes the call about the item `number` within an open ledger, which the caller closes."""
-    yield sql("agent_seen"), (ledger.no, ledger.agent, 0, ledger.now)  # a call in a debate counts as presence
+    yield from ledger.was_here()  # a call in a debate counts as presence
     match call.op:
         case DebateOp.OPEN:
             yield from _open(ledger, number, call.watchers)

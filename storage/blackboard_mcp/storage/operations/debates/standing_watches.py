@@ -89,7 +89,7 @@ def watch_topic(
         )
     ledger.note(ChangeKind.WATCH, name=str(topic))
     yield sql("watch_add"), (ledger.no, agent, str(topic), write.now)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     yield from ledger.emit(EventType.WATCH_BEGAN, data={"watcher": agent, "topic": str(topic)})
     yield from ledger.close()
     return (yield from watches(board, agent))
@@ -112,7 +112,7 @@ def unwatch_topic(
             f'You do not watch {topic}. Nothing was changed; debate(op="status", id="{topic}") says what you watch.'
         )
     ledger.note(ChangeKind.WATCH, name=str(topic))
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     yield from end_watch(ledger, agent, str(topic), "unwatched")
     yield from ledger.close()
     return (yield from watches(board, agent))

@@ -285,12 +285,12 @@ def _seen(rows: Sequence[Sequence[Any]]) -> list[list[Sequence[Any]]]:
     """Returns what agents did as two lists of rows, in which each agent stands once: its first act, and all others."""
     first: dict[tuple[Any, ...], Sequence[Any]] = {}
     later: dict[tuple[Any, ...], Sequence[Any]] = {}
-    for no, name, posts, at in rows:
+    for no, name, posts, at, ready in rows:
         if (no, name) not in first:
-            first[no, name] = no, name, posts, at
+            first[no, name] = no, name, posts, at, ready
         else:
-            _, _, before, last = later.get((no, name), (no, name, 0, at))
-            later[no, name] = no, name, before + posts, max(last, at)
+            _, _, before, last, _ = later.get((no, name), (no, name, 0, at, ready))
+            later[no, name] = no, name, before + posts, max(last, at), ready
     return [[*first.values()], [*later.values()]]
 
 

@@ -217,7 +217,7 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
         ledger.changes.place = 0
     # Posts that some cannot see are not counted, since everybody may see the count.
     shown = {n for n in placed if n > first and n not in written.hidden}
-    yield sql("agent_seen"), (ledger.no, ledger.agent, len(shown), ledger.now)
+    yield from ledger.was_here(posts=len(shown))
     return written
 
 

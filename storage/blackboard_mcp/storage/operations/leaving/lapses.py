@@ -1,9 +1,10 @@
 """Lapses by time, as a board's settings say: duties of absent agents, idle debates, unanswered questions.
 
 An agent that owes something in a debate counts as gone if it made no call for `presence_seconds` while another
-participant did. Its duties are waived, even that of an answer; the critique then stays unanswered. A watcher of an
-item counts as gone after the board's lease. Both times count from its last call, or from when it was asked. Nobody
-counts as gone soon after the store was started: before, nobody could call.
+participant was there, with no longer gap between calls: who comes back first after a night waits for the others. Its
+duties are waived, even that of an answer; the critique then stays unanswered. A watcher of an item counts as gone after
+the board's lease. Both times count from its last call, or from when it was asked. Nobody counts as gone soon after the
+store was started: before, nobody could call.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ def due(now: int, opened: int) -> Steps[list[str]]:
 def lapse(write: Write, board: str) -> Steps[bool]:
     """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was."""
     ledger = yield from open_ledger(write, board, SYSTEM)
-    presence, lease = ledger.board.config.presence_seconds, ledger.board.config.watch_lease_seconds
+    presence, lease = ledger.board.presence, ledger.board.config.watch_lease_seconds * 1_000_000
     served_for = write.now - (yield from serving.since(write.opened, write.now))
-    if presence and served_for >= presence * 1_000_000:
-        since = ledger.now - presence * 1_000_000
-        yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)))
+    if presence and served_for >= presence:
+        since = ledger.now - presence
+        yield from let_go(ledger, (yield sql("awaited_and_absent"), (ledger.no, since, _BATCH, ledger.now)))
         yield from agreements.let_go(ledger, since, _BATCH)
-    if lease and served_for >= min(presence or lease, lease) * 1_000_000:
-        yield from _end_leases(ledger, write.now - lease * 1_000_000)
+    if lease and served_for >= min(presence or lease, lease):
+        yield from _end_leases(ledger, write.now - lease)
     if expiry := ledger.board.config.debate_expiry_seconds:
         yield from _expire(ledger, expiry)
     if patience := ledger.board.config.question_expiry_seconds:

@@ -284,7 +284,7 @@ def restore(
             ledger.note(ChangeKind.RESTORE, row)
             yield from ledger.restore(row, why=f"restored by {agent}")
     if ledger.items:
-        yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+        yield from ledger.was_here()
         yield from ledger.close()
     items = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
     waiting = yield from attention_after(ledger, look)

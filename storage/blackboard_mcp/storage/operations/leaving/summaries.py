@@ -278,7 +278,7 @@ def take(
     ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
     lease = yield from ledger.emit(EventType.SUMMARY_TAKEN, first, data={"thread": name})
     yield sql("summary_request_take"), (ledger.no, line[0], agent, until, lease)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     yield from ledger.close()
     taken = yield from _value(ledger.board, (*line[:6], agent, until, lease, 0))
     rows |= yield from _beginning(ledger.no, rows)
@@ -352,7 +352,7 @@ def _write(write: Write, board: str, summary: NewSummary, lease: int) -> Steps[s
         raise _moved(board)
     name = yield from _name(ledger.no, line[0], rows[min(rows)])
     ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
-    yield sql("agent_seen"), (ledger.no, summary.author, 0, write.now)
+    yield from ledger.was_here()
     return (yield from _apply(ledger, summary, rows))
 
 

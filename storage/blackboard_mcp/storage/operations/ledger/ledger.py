@@ -183,6 +183,10 @@ class Ledger:
         if self.changes is not None:
             yield from self.changes.prove(self.agent)
 
+    def was_here(self, posts: int = 0) -> Steps[None]:
+        """Records that the agent makes a call, and posted so many items that everybody may see."""
+        yield sql("agent_seen"), (self.no, self.agent, posts, self.now, self.now + self.board.presence)
+
     def emit(
         self,
         event: EventType,

@@ -267,6 +267,11 @@ class BoardRow:
         stage = _LIFECYCLES.get(lifecycle) or Lifecycle(lifecycle)
         return cls(no, id_, title, parent, stage, config_of(config), core_of(core), *more)
 
+    @property
+    def presence(self) -> int:
+        """How many microseconds without a call make an agent count as away; 0 for none."""
+        return self.config.presence_seconds * 1_000_000
+
     def value(self) -> Board:
         """Returns the board as callers get it."""
         return Board(

@@ -51,7 +51,7 @@ def _begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
     """Returns a ledger for requests on an open board, and records that the agent is present."""
     ledger = yield from open_ledger(write, board, agent)
     _check_open(ledger)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     ledger.asking = True
     return ledger
 

@@ -83,7 +83,7 @@ def join(
             most=MAX_PARTICIPANTS,
         )
     ledger.note(ChangeKind.JOIN)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     if skills is not None:
         yield from set_skills(ledger, skills)
     said = "" if former is None or fresh else former.role

@@ -42,7 +42,7 @@ def leave(write: Write, board: str, agent: str, note: str = "", *, once: Once | 
     if participant is None or participant.left_at is not None:
         raise Refused(f"You take no part on '{board}'. Nothing was changed; join() tells who does.")
     ledger.note(ChangeKind.JOIN)
-    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+    yield from ledger.was_here()
     topics = [row[0] for row in (yield sql("watches"), (ledger.no, agent))]
     for topic in topics:
         yield from end_watch(ledger, agent, topic, AWAY)

@@ -41,7 +41,7 @@ def record(
     if seen:
         yield (
             sql("agents_seen"),
-            (row.no, json.dumps(sorted((agent, micros(at)) for agent, at in seen.items()))),
+            (row.no, json.dumps(sorted((agent, micros(at)) for agent, at in seen.items())), row.presence),
         )
     if reads:
         listed = [(number, times, micros(at)) for number, (times, at) in sorted(reads.items())]

@@ -132,7 +132,7 @@ def begin(write: Write, board: str, agent: str, *, posts: bool = False) -> Steps
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
     if agent != SYSTEM and not posts:
-        yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+        yield from ledger.was_here()
     return ledger
 
 

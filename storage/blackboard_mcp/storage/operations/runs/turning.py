@@ -114,7 +114,7 @@ def contribute(
     items: list[int] = []
     if row.sealed:
         yield from _check_post(ledger, row)
-        yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
+        yield from ledger.was_here()
         turn.text = dumps({"text": text.text, "tokens": text.tokens, "by": text.counted_by})
     else:
         turn.item = yield from _post(ledger, row, text)

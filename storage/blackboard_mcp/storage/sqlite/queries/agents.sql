@@ -22,21 +22,26 @@ INSERT INTO principal(agent, owner) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET ow
 DELETE FROM principal WHERE agent = ?1;
 
 -- name: agent_seen
--- An agent did something on a board.
-INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3, ?4, ?4)
-ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen);
+-- An agent did something on a board at ?4. If it was away, it waits until ?5 for others who are.
+INSERT INTO agent(board, name, posts, first_seen, last_seen, waits_until) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen),
+    waits_until = CASE WHEN excluded.last_seen - last_seen > excluded.waits_until - excluded.last_seen
+                       THEN excluded.waits_until ELSE waits_until END;
 
 -- name: agents_seen
--- Agents were there (a JSON list of [name, instant]); those that never did anything, owe nothing and have no turn are left
--- out. So are those that the board lets only read: nobody waits for what they cannot do.
-INSERT INTO agent(board, name, posts, first_seen, last_seen)
-SELECT ?1, s.name, 0, s.at, s.at
+-- Agents were there (a JSON list of [name, instant]) on a board where they count as away after ?3 without a call; those
+-- that never did anything, owe nothing and have no turn are left out. So are those that the board lets only read: nobody
+-- waits for what they cannot do.
+INSERT INTO agent(board, name, posts, first_seen, last_seen, waits_until)
+SELECT ?1, s.name, 0, s.at, s.at, s.at + ?3
 FROM (SELECT json_extract(value, '$[0]') AS name, CAST(json_extract(value, '$[1]') AS INTEGER) AS at FROM json_each(?2)) s
 WHERE (EXISTS (SELECT 1 FROM agent a WHERE a.board = ?1 AND a.name = s.name)
    OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.agent = s.name AND o.state = 'outstanding')
    OR EXISTS (SELECT 1 FROM run_turn t INDEXED BY run_turn_of WHERE t.board = ?1 AND t.agent = s.name AND t.state = 'given'))
   AND NOT EXISTS (SELECT 1 FROM member m WHERE m.board = ?1 AND m.agent = s.name AND m.role IN ('observer', 'summariser'))
-ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen);
+ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen),
+    waits_until = CASE WHEN excluded.last_seen - last_seen > excluded.waits_until - excluded.last_seen
+                       THEN excluded.waits_until ELSE waits_until END;
 
 -- name: items_read
 -- Items were read (a JSON list of [number, times, instant]). The order of the join is forced: the list first.

@@ -31,19 +31,19 @@ ORDER BY a.last_seen DESC, a.name LIMIT ?5;
 
 -- name: agreeing_and_absent
 -- Agents that were asked to agree at ?2 or before and were last there then or before, while the asker was there
--- since; oldest first.
+-- since and waits for nobody longer than ?4; oldest first.
 SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
 FROM obligation o INDEXED BY obligation_agreeing
 CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
+CROSS JOIN agent w ON w.board = o.board AND w.name = g.asked_by
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
-LEFT JOIN agent w ON w.board = o.board AND w.name = g.asked_by
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.duty = 'agree' AND o.since <= ?2
-  AND coalesce(a.last_seen, 0) <= ?2 AND coalesce(w.last_seen, 0) > ?2
+  AND coalesce(a.last_seen, 0) <= ?2 AND w.last_seen > ?2 AND w.waits_until <= ?4
 ORDER BY o.since, o.agent, o.item LIMIT ?3;
 
 -- name: agreements_lapsing
 -- Boards where at ?1 somebody who was asked to agree has been away for so long (?2 by default, 0: for ever) that it
--- goes on without them, while who asked was there; boards in the state ?3 are left as they are. Since ?4 calls are taken.
+-- goes on without them, while who asked was there for as long; boards in the state ?3 are left as they are. Since ?4 calls are taken.
 WITH rule(no, id, presence) AS (
     SELECT no, id, coalesce(json_extract(config, '$.presence_seconds'), ?2) * 1000000 FROM board
     WHERE lifecycle <> ?3 AND no IN (SELECT board FROM obligation INDEXED BY obligation_agreeing
@@ -54,7 +54,8 @@ WITH rule(no, id, presence) AS (
 SELECT DISTINCT r.id FROM there t CROSS JOIN rule r ON r.no = t.board
 CROSS JOIN obligation o INDEXED BY obligation_outstanding ON o.board = r.no
 CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
+CROSS JOIN agent w ON w.board = o.board AND w.name = g.asked_by
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
-LEFT JOIN agent w ON w.board = o.board AND w.name = g.asked_by
 WHERE r.presence > 0 AND r.presence + ?4 <= ?1 AND o.state = 'outstanding' AND o.duty = 'agree'
-  AND max(o.since, coalesce(a.last_seen, 0)) + r.presence <= ?1 AND coalesce(w.last_seen, 0) + r.presence > ?1;
+  AND max(o.since, coalesce(a.last_seen, 0)) + r.presence <= ?1 AND w.last_seen + r.presence > ?1
+  AND w.waits_until <= ?1;

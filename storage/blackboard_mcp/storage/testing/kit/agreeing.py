@@ -179,6 +179,9 @@ class AgreementTests:
         item = await asked(at, "alice", "We go", ask=Ask(("bob", "carol")))
         await at.acknowledge("bob", item)
         clock.advance(PRESENCE + 1)
+        await at.here("alice", clock.now())
+        assert await at.store.sweep_debates() == [], "she was away herself"
+        clock.advance(PRESENCE)
         assert await at.store.sweep_debates() == []
         await at.here("alice", clock.now())
         assert await at.store.sweep_debates() == [at.board]

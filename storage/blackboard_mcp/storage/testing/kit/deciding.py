@@ -410,6 +410,47 @@ class DecidingTests:
         assert await at.owed("bob") == set()
         assert await at.state(root) == "OPEN", "nobody but the author is left"
 
+    async def test_who_is_back_first_after_a_night_waits_for_the_others(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        root, _ = await answered(at)
+        await at.watch("carol", root)
+        clock.advance(40 * SOME)
+        await at.acknowledge("bob", root)
+        for _ in range(2):
+            await at.store.sweep_debates()
+            assert await at.owed("carol") == {(root.number, Duty.ACKNOWLEDGE)}, "nobody was there meanwhile"
+            clock.advance(SOME // 2)
+            await at.here("bob", clock.now())
+        assert await at.store.sweep_debates() == [at.board]
+        assert (await at.debate(root)).debate.outcome == "stands"
+
+    async def test_who_is_back_second_after_a_night_is_not_waived(self, at: Table, clock: HandClock) -> None:
+        root, _ = await answered(at)
+        await at.watch("carol", root)
+        clock.advance(40 * SOME)
+        await at.here("bob", clock.now())
+        clock.advance(SOME - 1)
+        for agent in ("bob", "carol"):
+            await at.here(agent, clock.now())
+        clock.advance(SOME - 1)
+        await at.here("bob", clock.now())
+        assert await at.store.sweep_debates() == []
+        assert await at.owed("carol") == {(root.number, Duty.ACKNOWLEDGE)}
+
+    async def test_a_newcomer_waits_for_who_was_away_before_it_came(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        root, critique = await argue(at)
+        clock.advance(40 * SOME)
+        await at.watch("erin", root)
+        assert await at.store.sweep_debates() == []
+        clock.advance(SOME)
+        await at.here("erin", clock.now())
+        assert await at.owed("alice") == {(critique.number, Duty.RESPOND)}
+        assert await at.store.sweep_debates() == [at.board]
+        assert await at.owed("alice") == set()
+
     async def test_whoever_makes_a_call_is_there(self, at: Table, clock: HandClock) -> None:
         _, critique = await argue(at)
         for _ in range(3):

@@ -119,6 +119,8 @@ class Model(Footing, Wondering):
         self.watched_since: dict[tuple[str, int], float] = {}
         self.topics: dict[tuple[str, str], float] = {}
         self.last_seen: dict[str, float] = {}
+        self.waits_until: dict[str, float] = {}
+        """Until when nobody who is away is let go for an agent that came back."""
         self.quorum = self.expiry = 0
         self.presence = 900
         self.lease = 86_400
@@ -276,6 +278,8 @@ class Model(Footing, Wondering):
 
     def was_here(self, agent: str) -> None:
         """Notes that the agent did something."""
+        if self.now - self.last_seen.get(agent, float("-inf")) > self.presence:
+            self.waits_until[agent] = self.now + self.presence
         self.last_seen[agent] = self.now
 
     def notice(self, agent: str) -> None:
@@ -1034,7 +1038,7 @@ class Model(Footing, Wondering):
             for debate in self.open_debates()
             for key, state in debate.duties.items()
             if state == "outstanding" and debate.since[key] <= then and key[0] not in here
-            if (self.parties(debate) & here) - {key[0]}
+            if {who for who in self.parties(debate) & here if self.waits_until[who] <= self.now} - {key[0]}
         ]
         for debate in list({id(debate): debate for debate, _ in left}.values()):
             for _, key in [pair for pair in left if pair[0] is debate]:

@@ -35,6 +35,7 @@ class Pacts:
     now: float
     things: dict[int, Any]
     last_seen: dict[str, float]
+    waits_until: dict[str, float]
     presence: float
     roles: dict[str, str]
 
@@ -117,7 +118,7 @@ class Pacts:
             return
         since = self.now - self.presence
         for number, pact in self.pacts.items():
-            if self.last_seen.get(pact.by, 0.0) <= since:
+            if self.last_seen.get(pact.by, 0.0) <= since or self.waits_until[pact.by] > self.now:
                 continue
             away = [
                 name
