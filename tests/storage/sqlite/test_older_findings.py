@@ -101,5 +101,6 @@ def _lengthen(path: Path) -> None:
         "WHERE key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY')"
     )
     raw.execute("ALTER TABLE agent DROP COLUMN waits_until")
+    raw.execute("DROP INDEX debate_gave_way")
     raw.execute(f"PRAGMA user_version = {LONG}")
     raw.close()

@@ -945,3 +945,4 @@ WHERE i.zone = 'working' AND i.status = 'ACTIVE' AND i.superseded = 0 AND (
         CROSS JOIN task_after a ON a.board = t.board AND a.after_task = t.number
         CROSS JOIN task w ON w.board = a.board AND w.number = a.task
         WHERE t.state = 'COMPLETED' AND w.state NOT IN ('COMPLETED', 'CANCELLED')));
+CREATE INDEX debate_gave_way ON debate(board, gave_way_to) WHERE gave_way_to <> 0;

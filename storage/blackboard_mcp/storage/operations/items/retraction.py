@@ -151,7 +151,7 @@ def _inherit(
 
 
 def _replaces(ledger: Ledger, number: int) -> Steps[set[int]]:
-    """Returns the numbers of items that an item supersedes; it gets no notices of those."""
+    """Returns the numbers of items that an item supersedes or took the place of; it gets no notices of those."""
     return {row[0] for row in (yield sql("superseded_by"), (ledger.no, number))}
 
 

@@ -71,12 +71,16 @@ WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind 
 GROUP BY e.target;
 
 -- name: superseding
--- The items that supersede an item, by any author.
-SELECT source FROM edge WHERE board = ?1 AND target = ?2 AND kind = 'supersedes';
+-- The items that supersede an item, by any author, or took its place in a debate.
+SELECT source FROM edge WHERE board = ?1 AND target = ?2 AND kind = 'supersedes'
+UNION
+SELECT gave_way_to FROM debate INDEXED BY debate_root WHERE board = ?1 AND root = ?2 AND gave_way_to <> 0;
 
 -- name: superseded_by
--- The items that an item supersedes.
-SELECT target FROM edge WHERE board = ?1 AND source = ?2 AND kind = 'supersedes';
+-- The items that an item supersedes, or whose place it took in a debate.
+SELECT target FROM edge WHERE board = ?1 AND source = ?2 AND kind = 'supersedes'
+UNION
+SELECT root FROM debate INDEXED BY debate_gave_way WHERE board = ?1 AND gave_way_to = ?2 AND gave_way_to <> 0;
 
 -- name: citing
 -- The items that rest on an item, by number after ?3, with the closest edge: 1 depends_on, 2 derived_from, and, where

@@ -70,6 +70,18 @@ class DecidingTests:
         closed = [e for e in await at.events() if e.event == "debate.closed"]
         assert (closed[-1].data["outcome"], closed[-1].data["gave_way_to"]) == (outcome, better.id)
 
+    async def test_what_took_the_place_of_an_item_is_not_doubted_for_resting_on_it(self, at: Table) -> None:
+        root, _ = await argue(at)
+        between = await at.post("carol", "so", depends_on=root)
+        better = await at.post("alice", "8 bar", derived_from=[root, between])
+        await at.concede("alice", root, "", better)
+        assert [(r.id, r.by) for r in (await at.item(between)).retracted] == [(root.id, better.id)]
+        assert (await at.item(better)).retracted == ()
+        late = await at.post("dan", "then", depends_on=root)
+        await at.change("alice", better, depends_on=late)
+        assert (await at.item(late)).retracted
+        assert (await at.item(better)).retracted == ()
+
     async def test_what_is_conceded_falls_to_ones_own_item_that_refutes_it(self, at: Table) -> None:
         root, _ = await argue(at)
         against = await at.post("alice", "not 7 bar", refutes=root)

@@ -176,6 +176,10 @@ class Footing(Pacts):
 
     # Retraction
 
+    def took_over(self, number: int, source: int) -> bool:
+        """Tells whether the item took the place of item `source` in a debate."""
+        return any(debate.root == source and debate.gave_way_to == number for debate in self.debates)
+
     def hears(self, via: int, number: int) -> bool:
         """Tells whether a retraction notice may pass from item `via` to the item."""
         one, other = self.things[via], self.things[number]
@@ -186,7 +190,7 @@ class Footing(Pacts):
 
         `leaning` is true if the item depends on what gave the notice, false if it only supports that.
         """
-        if number == source or (number, "supersedes", source) in self.edges:
+        if number == source or (number, "supersedes", source) in self.edges or self.took_over(number, source):
             return
         known = self.notices.setdefault(number, {})
         if known.get(source) or (source in known and not leaning):
