@@ -491,6 +491,10 @@ class AgendaStore(Protocol):
     ) -> Settled:
         """Does what `act` says. A `done` or `fail` after the lease has ended counts if nobody took the task since.
 
+        A task that is completed ends open debates on results of it that reviewers rejected, DECIDED in favour of its
+        result: amended if the same side wrote that, else it falls. A debate goes on if both the agent and the author
+        of the result act for its critics, or if the result fell itself.
+
         `notice` is as for `take_task`.
 
         Raises:

@@ -516,6 +516,31 @@ async def test_an_attempt_names_whose_result_was_rejected_and_who_ever_held_a_ta
     )
 
 
+@both
+async def test_a_result_that_was_rejected_is_argued_about_until_another_is_confirmed(
+    board: Any, mode: str
+) -> None:
+    pat, wes, yan = await board.join("pat", "wes", "yan")
+    await pat.do("plan", items=[{"title": "Check figures", "verify": True}])
+    await yan.do("claim")
+    await yan.do("claim", op="done", text="It is 42.")
+    await wes.do("claim", id="T-1", op="verify", ok=False, text="It is 41.")
+    await pat.do("claim", id="T-1")
+    await pat.do("claim", op="done", text="It is 41.")
+    assert "you owe: answer C-2" in await yan.say("plan")
+    assert (await wes.say("claim", id="T-1", op="verify", ok=True, text="Counted.")).startswith(
+        "T-1 COMPLETED\n"
+    )
+    status = (await wes.say("debate", op="status", id="E-1")).splitlines()
+    assert status[0] == (
+        "E-1 falls, replaced by E-3 of pat: debate DECIDED opened by wes, closed by wes: T-1 stands in E-3"
+    )
+    assert 'E-1 by you falls, replaced by E-3 of pat, decided by wes 0s ("T-1 stands in E-3"): It is 42.' in (
+        await yan.say("read")
+    )
+    assert "you owe" not in await yan.say("plan")
+
+
 async def test_a_view_names_no_tasks_to_clients_without_the_tool(tmp_path: Path) -> None:
     async with boards.open_boards(tmp_path, boards.MODERN, tools=ALL) as opened:
         await (await opened.join("ann")).do("plan", items=[{"title": "one"}])

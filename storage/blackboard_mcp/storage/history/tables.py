@@ -428,7 +428,10 @@ TABLES: tuple[Table, ...] = (
         "task_attempt",
         ColumnRole.TRUTH,
         ("task", "lease", "at"),
-        {"task": WHOLE, "lease": WHOLE, "agent": TEXT, "how": TEXT, "note": TEXT, "at": INSTANT},
+        {
+            **{"task": WHOLE, "lease": WHOLE, "agent": TEXT, "how": TEXT, "note": TEXT, "at": INSTANT},
+            "result": WHOLE.since(0),
+        },
     ),
     Table(
         "reservation",

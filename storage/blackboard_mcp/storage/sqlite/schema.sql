@@ -912,7 +912,7 @@ CREATE TABLE "task_attempt" (
     at INTEGER NOT NULL,
     agent TEXT NOT NULL,
     how TEXT NOT NULL,
-    note TEXT NOT NULL,
+    note TEXT NOT NULL, result INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (board, task, lease, at),
     FOREIGN KEY (board, task) REFERENCES task(board, number) DEFERRABLE INITIALLY DEFERRED
 ) STRICT, WITHOUT ROWID;

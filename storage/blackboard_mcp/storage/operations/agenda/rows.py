@@ -287,9 +287,13 @@ def move(
         yield sql("terms_drop"), (ledger.no, "task", row.number)
 
 
-def end_attempt(ledger: Ledger, row: TaskRow, how: str, note: str) -> Steps[None]:
-    """Records how an attempt ended, and what was left for the next; called before the holder is forgotten."""
-    yield sql("attempt_add"), (ledger.no, row.number, row.lease, row.holder, how, note, ledger.now)
+def end_attempt(ledger: Ledger, row: TaskRow, how: str, note: str, *, result: int = 0) -> Steps[None]:
+    """Records how an attempt ended, and what was left for the next; called before the holder is forgotten.
+
+    `result` is the number of its result, if a reviewer rejected that.
+    """
+    values = (row.number, row.lease, row.holder, how, note, ledger.now, result)
+    yield sql("attempt_add"), (ledger.no, *values)
 
 
 def released_by(ledger: Ledger, completed: int) -> Steps[dict[int, str]]:

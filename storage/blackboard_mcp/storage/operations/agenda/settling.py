@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.runs import Usage
 from blackboard_mcp.protocols.tokens import CountedText
 
 from ...operation import Write
+from ..debates import decisions
 from ..items import posting
 from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any, load_visible
@@ -220,6 +221,7 @@ def _answer(
     late: bool = False,
 ) -> Steps[Settled]:
     """Closes the ledger, and returns the task as it is now."""
+    yield from replace_rejected(ledger, row)
     yield from ledger.close()
     task = (yield from rows.values(ledger.board, [row], ledger.now))[0]
     posted: Item | None = None
@@ -250,6 +252,16 @@ def _post(
         checked=ledger.board.config.validation,  # rules for what agents post do not apply to reports on tasks
     )
     return (yield from posting.apply(ledger, [draft])).placed[0]
+
+
+def replace_rejected(ledger: Ledger, row: TaskRow) -> Steps[None]:
+    """Ends debates on rejected results of a task that is completed with another result, in favour of that one."""
+    if row.state != TaskState.COMPLETED or row.attempts < 2 or not row.result:
+        return
+    open_ones = [n for (n,) in (yield sql("rejected_in_debate"), (ledger.no, row.number, row.result))]
+    if open_ones:
+        instead = (yield from load_any(ledger.no, [row.result]))[row.result]
+        yield from decisions.replace(ledger, open_ones, instead, f"{row.id} stands in {instead.id}")
 
 
 def post_result(ledger: Ledger, text: CountedText, row: TaskRow, source: Mapping[str, Any]) -> Steps[int]:
@@ -328,7 +340,8 @@ def _fail(ledger: Ledger, row: TaskRow, act: Settle, late: bool) -> Steps[Settle
 
 def _end_failed(ledger: Ledger, row: TaskRow, how: str, note: str, usage: Usage | None = None) -> Steps[None]:
     """Counts a failure: the task is PENDING again, or FAULTED if no attempts are left."""
-    yield from rows.end_attempt(ledger, row, how, note)
+    rejected = row.result if how == _REJECTED else 0
+    yield from rows.end_attempt(ledger, row, how, note, result=rejected)
     yield from lapses.drop_reservations(ledger, row.lease)
     row.failures += 1
     state = TaskState.FAULTED if row.failures > row.retries else TaskState.PENDING

@@ -253,3 +253,6 @@ def _complete(ledger: Ledger, row: TaskRow, more: dict[str, Any], why: str) -> S
         if freed:
             data["freed"] = [task_id(number) for number in freed]
     yield from ledger.emit(EventType.CLAIM_DONE, data=data, concerns=concerns)
+    from .settling import replace_rejected  # it needs this module, by way of the rows
+
+    yield from replace_rejected(ledger, row)

@@ -26,7 +26,17 @@ from ...operation import Rows
 from ..ledger.ledger import Ledger, load_any, load_visible, standing
 from ..ledger.principals import behind, owners_of
 from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
-from .debates import AWAY, TAKEN_BACK, Open, acts_for_author, close, moved, owe, settle_duty
+from .debates import (
+    AWAY,
+    TAKEN_BACK,
+    Open,
+    acts_for_author,
+    close,
+    moved,
+    open_debates,
+    owe,
+    settle_duty,
+)
 from .votes import decisions_of
 
 
@@ -124,6 +134,23 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
         data["gave_way_to"] = to.id
     yield from ledger.emit(EventType.DEBATE_PENDING, root, data=data, concerns=[root.author, *asked])
     yield from moved(ledger, debate.id)
+
+
+def replace(ledger: Ledger, debates: Collection[int], to: ItemRow, reason: str) -> Steps[None]:
+    """Ends open debates by the agent's word, because `to` took the places of their items; none if that fell itself.
+
+    Where both the agent and the author of `to` act for critics, and not for the criticised side, the debate goes on.
+    """
+    if not TRANSITIONS[Status(to.status)]:
+        return
+    for number in debates:
+        # The end of one may close others, so each is looked up only now.
+        for debate in (yield from open_debates(ledger.no, {number})):
+            mends = bool((yield from behind(to)) & (yield from behind(debate.root)))
+            if mends or (yield from _is_neutral(ledger, debate, [ledger.agent, to.author])):
+                amends = yield from _amends(ledger.no, to, debate.root)
+                outcome = Outcome.AMENDED if amends else Outcome.FALLS
+                yield from close(ledger, debate, DebateState.DECIDED, reason, outcome, to=to)
 
 
 def confirm(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
@@ -225,10 +252,16 @@ def _alone(ledger: Ledger, debate: Open, deciders: Sequence[str]) -> Steps[bool]
         return True
     if deciders and (yield from _there(ledger, debate, deciders)):
         return False
+    return (yield from _is_neutral(ledger, debate, [ledger.agent]))
+
+
+def _is_neutral(ledger: Ledger, debate: Open, agents: Collection[str]) -> Steps[bool]:
+    """Tells whether one of the agents at least acts for an owner who has no critic in the debate."""
     critics = yield from load_any(ledger.no, debate.critiques)
     parties = {row.author for row in critics.values() if row.status not in TAKEN_BACK}
-    owners = yield from owners_of([ledger.agent, *parties])
-    return owners[ledger.agent] not in {owners[party] for party in parties}
+    owners = yield from owners_of([*agents, *parties])
+    against = {owners[party] for party in parties}
+    return any(owners[agent] not in against for agent in agents)
 
 
 def _counts(ledger: Ledger, debate: Open, deciders: Sequence[str]) -> Steps[bool]:

@@ -195,8 +195,13 @@ WHERE board = ?1 AND state IN ('finished', 'stopped') AND stamp > ?2 ORDER BY nu
 
 -- name: attempt_add
 -- An attempt at a task ended.
-INSERT INTO task_attempt(board, task, lease, agent, how, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-ON CONFLICT DO UPDATE SET how = excluded.how, note = excluded.note;
+INSERT INTO task_attempt(board, task, lease, agent, how, note, at, result) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT DO UPDATE SET how = excluded.how, note = excluded.note, result = excluded.result;
+
+-- name: rejected_in_debate
+-- The open debates on results of a task that a reviewer rejected, but for the result ?3, oldest first.
+SELECT DISTINCT d.id FROM task_attempt t CROSS JOIN debate d INDEXED BY debate_root ON d.board = t.board AND d.root = t.result
+WHERE t.board = ?1 AND t.task = ?2 AND t.result NOT IN (0, ?3) AND d.state = 'OPEN' ORDER BY d.id;
 
 -- name: attempts
 -- The last ?3 ended attempts at a task, newest first.

@@ -31,7 +31,7 @@ from blackboard_mcp.protocols.errors import (
     UnknownReference,
 )
 from blackboard_mcp.protocols.grants import Grant, under
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.tokens import CountedText
 
@@ -658,6 +658,100 @@ class SettlingTests:
         assert [(a.agent, a.how, a.note) for a in taken.brief] == [
             ("bob", "rejected", "rejected by carol: two tests are red")
         ]
+
+    async def test_a_confirmed_result_ends_the_debates_on_those_rejected_before(self, at: Table) -> None:
+        (one,) = await plan(at, "one", verify="agent", retries=9)
+        rejected = []
+        for agent in ("bob", "dave"):
+            await take(at, agent, one)
+            rejected.append((await settle(at, agent, "done", one, f"green, says {agent}")).item)
+            await settle(at, "carol", "verify", one, f"red, {agent}", ok=False)
+        await take(at, "erin", one)
+        better = (await settle(at, "erin", "done", one, "green by now")).item
+        assert better is not None
+        held = [item.number for item in rejected if item is not None]
+        assert await at.held(*held) == set(held)
+        assert [(await at.item(n)).debate for n in held] == ["OPEN", "OPEN"]
+        before = await at.seq()
+        await settle(at, "carol", "verify", one, "ran it")
+        for number in held:
+            debate = (await at.debate(number)).debate
+            assert (debate.state, debate.outcome, debate.closed_by) == ("DECIDED", "falls", "carol")
+            assert (debate.gave_way_to, debate.reason) == (better.number, f"T-1 stands in {better.id}")
+            assert (await at.item(number)).status is Status.INVALIDATED
+        assert await at.owed("bob") == await at.owed("dave") == await at.owed("carol") == set()
+        assert await at.held(*held) == set()
+        events = await at.events(after=before)
+        assert [(e.event, e.item) for e in events if e.event in ("claim.verified", "debate.closed")] == [
+            ("claim.verified", None),
+            *(("debate.closed", item.id) for item in rejected if item is not None),
+        ]
+
+    @pytest.mark.parametrize("cites", [True, False])
+    async def test_an_author_who_does_a_rejected_task_anew_amends_the_result(
+        self, at: Table, cites: bool
+    ) -> None:
+        (one,) = await plan(at, "one", verify="agent")
+        await take(at, "bob", one)
+        first = (await settle(at, "bob", "done", one, "all green")).item
+        assert first is not None
+        await settle(at, "carol", "verify", one, "two tests are red", ok=False)
+        await take(at, "bob", one)
+        sources = (first.number,) if cites else ()
+        second = (await settle(at, "bob", "done", one, "green now", cites=sources)).item
+        assert second is not None
+        await settle(at, "dave", "verify", one, "ran it")
+        debate = (await at.debate(first)).debate
+        assert (debate.state, debate.outcome, debate.gave_way_to) == ("DECIDED", "amended", second.number)
+        assert (await at.item(second)).retracted == ()
+
+    async def test_a_task_done_anew_without_a_review_ends_the_debate_too(self, at: Table) -> None:
+        (one,) = await plan(at, "one", verify="agent")
+        await take(at, "bob", one)
+        first = (await settle(at, "bob", "done", one, "all green")).item
+        assert first is not None
+        await settle(at, "carol", "verify", one, "two tests are red", ok=False)
+        await at.store.plan(at.board, "alice", [NewTask(number=one, verify="")])
+        await take(at, "dave", one)
+        await settle(at, "dave", "done", one, "green")
+        assert (await at.debate(first)).debate.outcome == "falls"
+
+    async def test_a_debate_on_a_rejected_result_goes_on_while_none_took_its_place(self, at: Table) -> None:
+        (one,) = await plan(at, "one", verify="agent", retries=0)
+        await take(at, "bob", one)
+        first = (await settle(at, "bob", "done", one, "all green")).item
+        assert first is not None
+        await settle(at, "carol", "verify", one, "two tests are red", ok=False)
+        await at.store.plan(
+            at.board, "alice", [NewTask(number=one, state=TaskState.COMPLETED)], why="so be it"
+        )
+        assert (await at.item(first)).debate == "OPEN", "it is waived with the rejected result"
+
+    async def test_a_critics_owner_alone_replaces_no_rejected_result(self, at: Table) -> None:
+        for agent in ("carol", "carol2"):
+            await at.store.set_owner(agent, "carol")
+        (one,) = await plan(at, "one", verify="agent")
+        await take(at, "bob", one)
+        first = (await settle(at, "bob", "done", one, "all green")).item
+        assert first is not None
+        await settle(at, "carol", "verify", one, "two tests are red", ok=False)
+        await take(at, "carol2", one)
+        await settle(at, "carol2", "done", one, "green")
+        await settle(at, "carol", "verify", one, "ran it")
+        assert (await at.item(first)).debate == "OPEN"
+
+    async def test_a_result_that_fell_takes_no_place(self, at: Table) -> None:
+        (one,) = await plan(at, "one", verify="agent")
+        await take(at, "bob", one)
+        first = (await settle(at, "bob", "done", one, "all green")).item
+        await settle(at, "carol", "verify", one, "two tests are red", ok=False)
+        await take(at, "dave", one)
+        second = (await settle(at, "dave", "done", one, "green")).item
+        assert first is not None
+        assert second is not None
+        await at.change("dave", second, status="WITHDRAWN")
+        await settle(at, "carol", "verify", one, "ran it")
+        assert (await at.item(first)).debate == "OPEN"
 
     async def test_a_result_of_a_check_is_evidence_until_one_of_its_files_is_written(self, at: Table) -> None:
         one, two = await plan(at, "one", "two", verify="agent")
