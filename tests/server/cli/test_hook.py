@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.server.board import Board
+from blackboard_mcp.server.board import Board, BoardClient
+from commands import run, serving, token
 from patience import RUN
 
 
@@ -94,3 +96,16 @@ async def test_a_board_that_is_not_there_blocks_nobody(tmp_path: Path) -> None:
     done = hook("stop", tmp_path / "nowhere", {})
     assert done.returncode == 1
     assert done.stderr
+
+
+async def test_an_agent_that_a_token_alone_names_is_kept_from_stopping_too(tmp_path: Path) -> None:
+    secret = token(tmp_path, "--agent", "ben")
+    with serving(tmp_path) as (url, _):
+        async with BoardClient.connect(url, agent="", token=secret) as board:
+            await board.plan([{"title": "one"}])
+            await board.claim("T-1")
+        done = await asyncio.to_thread(
+            run, {"BLACKBOARD_TOKEN": secret}, "hook", "stop", "--url", url, stdin="{}"
+        )
+    assert done.returncode == 2
+    assert "You hold T-1" in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from blackboard_mcp.server.board import Board, BoardClient
 
 async def main():
     url = os.environ.get("BLACKBOARD_URL")
-    agent, name = os.environ["BLACKBOARD_AGENT"], os.environ["BLACKBOARD_BOARD"]
+    agent, name = os.environ.get("BLACKBOARD_AGENT", ""), os.environ["BLACKBOARD_BOARD"]
     token = os.environ.get("BLACKBOARD_TOKEN")
     opened = (
         BoardClient.connect(url, agent="" if token else agent, name=name, token=token)
@@ -119,15 +118,17 @@ def test_the_program_is_told_what_waits_and_no_text_of_others(asked: Path, tmp_p
         (("--for", "duty", "--for", "turn"), ()),
     ):
         done = run(given, "work", *before, *words, *after)
-        assert (done.returncode, done.stdout) == (0, ""), done
+        assert (done.returncode, done.stdout) == (1, ""), done
+        assert "did nothing about this: " in done.stderr
     piped, argument, task, others = noted(file)
     told = piped["input"]
     assert told.startswith("You are ben on the blackboard 'main'")
     lines = [line for line in told.splitlines() if line.startswith("- ")]
     assert lines == [
-        "- You have a turn to contribute in run-1: turn() says what to do, and how to end it.",
-        '- You owe: respond Q-2. read(ids=["Q-2"]) shows it.',
-        '- T-1 is ready for you: claim(id="T-1") takes it.',
+        "- your turn to contribute in run-1: turn(seconds=0) says what to do, and how to end it.",
+        "- what you owe to Q-2.",
+        '- T-1, which you hold under lease 9: plan(why="T-1") says what it is. If you cannot do it: '
+        'claim(id="T-1", lease=9, op="release", text="why").',
     ]
     assert "Ignore" not in told
     assert (piped["BLACKBOARD_AGENT"], piped["BLACKBOARD_BOARD"], piped["BLACKBOARD_URL"]) == (
@@ -205,7 +206,7 @@ def test_with_a_token_it_works_on_a_server_that_goes_away_and_comes_back(tmp_pat
             with serving(data, port):
                 asyncio.run(plan(url))
                 line_with(process, "answers again")
-                assert "T-2 is ready for you" in line_with(process, "starting")
+                assert "T-2, which you hold" in line_with(process, "starting")
                 assert process.wait(RUN) == 0
                 assert asyncio.run(done(url))
 
@@ -216,22 +217,25 @@ def test_what_others_wait_for_ends_the_command_after_three_starts_in_vain(
     file = tmp_path / "noted"
     done = worked(asked, "--for", "duty", "--", sys.executable, "-c", NOTED, str(file))
     assert done.exit_code == 1
-    said = 'did nothing about this: You owe: respond Q-2. read(ids=["Q-2"]) shows it. Others wait for it, so this ends.'
+    said = "did nothing about this: what you owe to Q-2. Others wait for it, so this ends."
     assert said in done.output
     assert len(noted(file)) == 3
 
 
-PLANS = """
-import asyncio, os
+RELEASES = """
+import asyncio
 from pathlib import Path
 from blackboard_mcp.server.board import Board
 
 async def main():
-    async with Board.open(data=os.environ["BLACKBOARD_DATA"], agent="ann") as board:
-        await board.plan([{"title": "another"}])
+    data = os.environ["BLACKBOARD_DATA"]
+    async with Board.open(data=data, agent="ben") as ben, Board.open(data=data, agent="ann") as ann:
+        for id_ in (await ben.agenda()).mine:
+            await ben.settle("release", id_, "I cannot.", lease=(await ben.task(id_)).lease)
+        if len(Path(sys.argv[1]).read_text().splitlines()) == 3:
+            await ann.plan([{"title": "another"}])
 
-if len(Path(sys.argv[1]).read_text().splitlines()) == 3:
-    asyncio.run(main())
+asyncio.run(main())
 """
 
 
@@ -239,26 +243,75 @@ def test_what_nobody_waits_for_is_left_alone_until_it_changes(
     asked: Path, tmp_path: Path, at_once: None
 ) -> None:
     file = tmp_path / "noted"
-    words = ("--for", "task", "--starts", "4", "--", sys.executable, "-c", NOTED + PLANS, str(file))
+    words = ("--for", "task", "--starts", "4", "--", sys.executable, "-c", NOTED + RELEASES, str(file))
     done = worked(asked, *words)
-    assert done.exit_code == 0
-    assert 'claim(id="T-1") takes it. It is left alone until that changes.' in done.output
+    assert done.exit_code == 1
+    assert "did nothing about this: T-1, which is ready. It is left alone until that changes." in done.output
     *first, last = [start["input"] for start in noted(file)]
     assert len(first) == 3
-    assert all("T-1 is ready" in told for told in first)
-    assert "T-3 is ready" in last
+    assert all("- T-1, which you hold" in told for told in first)
+    assert "- T-3, which you hold" in last
     assert "T-1" not in last
 
 
+def test_for_a_task_that_anybody_may_take_one_agent_is_started(asked: Path, tmp_path: Path) -> None:
+    file = tmp_path / "noted"
+    given = {"BLACKBOARD_DATA": str(asked)}
+    for agent in ("ben", "dan"):
+        words = (
+            "--agent",
+            agent,
+            "--for",
+            "task",
+            "--seconds",
+            "0",
+            "--",
+            sys.executable,
+            "-c",
+            NOTED,
+            str(file),
+        )
+        run(given, "work", *words)
+    assert [start["BLACKBOARD_AGENT"] for start in noted(file)] == ["ben"]
+
+
+def test_starts_are_bounded_an_hour(
+    asked: Path, tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "_HOUR", 0.5)
+    file = tmp_path / "noted"
+    done = worked(asked, "--hourly", "1", "--starts", "2", "--", sys.executable, "-c", NOTED, str(file))
+    assert "--hourly allows 1 starts. The next start is in" in done.output
+    assert len(noted(file)) == 2
+
+
 DEAF = """
-import pathlib, signal, sys, time
+import os, pathlib, signal, subprocess, sys, time
 if sys.argv[2:]:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-pathlib.Path(sys.argv[1]).write_text(str(__import__("os").getpid()))
+child = subprocess.Popen(["sleep", "1000"])
+pathlib.Path(sys.argv[1] + ".new").write_text(f"{os.getpid()} {child.pid}")
+os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(1_000)
 """
 
 
+def gone(file: Path) -> bool:
+    """Tells whether the processes whose numbers a file has are gone, or dead and not yet buried."""
+
+    def runs(pid: str) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    return not any(map(runs, file.read_text().split()))
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc which processes run")
+
+
+@linux
 @pytest.mark.parametrize("more", [(), ("deaf",)])
 def test_a_program_that_runs_too_long_is_ended(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
@@ -267,29 +320,32 @@ def test_a_program_that_runs_too_long_is_ended(
     file = tmp_path / "pid"
     words = ("--minutes", "0.05", "--starts", "1", "--", sys.executable, "-c", DEAF, str(file), *more)
     done = worked(asked, *words)
-    assert done.exit_code == 0
+    assert done.exit_code == 1
     assert "ran for 0.05 minutes, and is ended" in done.output
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(file.read_text()), 0)
+    until(lambda: gone(file))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_and_its_program(asked: Path, tmp_path: Path, number: int, code: int) -> None:
-    file = tmp_path / "pid"
+@linux
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_it_with_its_program_and_what_that_began(
+    asked: Path, tmp_path: Path, number: int, code: int
+) -> None:
+    file = tmp_path / "pids"
     words = ("--agent", "ben", "--", sys.executable, "-c", DEAF, str(file))
     with working_on({"BLACKBOARD_DATA": str(asked)}, *words) as process:
-        pid = until(lambda: file.exists() and file.read_text())
+        until(file.exists)
         process.send_signal(number)
         assert process.wait(PATIENCE) == code
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
+    until(lambda: gone(file))
 
 
 def test_what_cannot_be_is_refused_before_anything_waits(data: Path) -> None:
     given = {"BLACKBOARD_DATA": str(data)}
     for words, said in (
-        (("--", "no-such-program"), "there is no program no-such-program here"),
+        (("--", "no-such-program"), "no-such-program is no program here"),
         ((), "Missing argument '-- COMMAND [ARG]...'"),
         (("--for", "fun", "--", sys.executable), "'fun' is not one of"),
         (("--minutes", "0", "--", sys.executable), "0.0 is not in the range"),
@@ -301,3 +357,8 @@ def test_what_cannot_be_is_refused_before_anything_waits(data: Path) -> None:
         secret = token(data.parent / "other", "--agent", "ben")
         told = refused({"BLACKBOARD_TOKEN": secret}, "work", "--url", url, "--", sys.executable)
         assert "--tools" in told
+    with serving(data.parent / "other") as (url, _):
+        words = ("--url", url, "--board", "later", "--seconds", "0", "--", sys.executable)
+        done = run({"BLACKBOARD_TOKEN": secret}, "work", *words)
+        assert done.returncode == 0
+        assert "There is no board 'later'" in done.stderr

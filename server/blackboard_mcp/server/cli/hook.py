@@ -83,11 +83,8 @@ async def _stopping(board: BoardAccess, said: dict[str, Any]) -> str:
     now = await board.turn(seconds=0)
     if now.yours:
         return f"You have a turn to {now.kind} in {now.run}: turn() says what to do and how to end it."
-    held = [
-        task
-        for task in (await board.agenda()).items
-        if task.holder == board.agent and task.state == "RUNNING"
-    ]
+    agenda = await board.agenda()
+    held = [task for task in agenda.items if task.id in agenda.mine and task.state == "RUNNING"]
     if held:
         call = f'claim(id="{held[0].id}", lease={held[0].lease}, op="done" or "release", text="…")'
         return f"You hold {', '.join(task.id for task in held)}: end or give back each, {call}."

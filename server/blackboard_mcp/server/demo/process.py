@@ -82,7 +82,10 @@ async def http_server(data: Path, *options: str) -> AsyncIterator[Serving]:
         except TimeoutError:
             process.kill()
             await process.wait()
-        await reading
+        # What the server began may outlive it for a moment, and holds the pipe open meanwhile.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await reading
 
 
 async def _read(process: asyncio.subprocess.Process, said: deque[str], ready: asyncio.Future[str]) -> None:
