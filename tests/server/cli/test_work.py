@@ -126,7 +126,7 @@ def test_the_program_is_told_what_waits_and_no_text_of_others(asked: Path, tmp_p
     lines = [line for line in told.splitlines() if line.startswith("- ")]
     assert lines == [
         "- your turn to contribute in run-1: turn(seconds=0) says what to do, and how to end it.",
-        "- what you owe to Q-2.",
+        "- answer Q-2, which you owe.",
         '- T-1, which you hold under lease 9: plan(why="T-1") says what it is. If you cannot do it: '
         'claim(id="T-1", lease=9, op="release", text="why").',
     ]
@@ -217,7 +217,7 @@ def test_what_others_wait_for_ends_the_command_after_three_starts_in_vain(
     file = tmp_path / "noted"
     done = worked(asked, "--for", "duty", "--", sys.executable, "-c", NOTED, str(file))
     assert done.exit_code == 1
-    said = "did nothing about this: what you owe to Q-2. Others wait for it, so this ends."
+    said = "did nothing about this: answer Q-2, which you owe. Others wait for it, so this ends."
     assert said in done.output
     assert len(noted(file)) == 3
 

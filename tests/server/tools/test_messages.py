@@ -47,7 +47,10 @@ async def test_an_answer_wakes_the_asker(board: Any) -> None:
     listed = await bob.do("respond")
     (waiting,) = listed["waiting"]
     assert (waiting["asker"], waiting["to"], waiting["state"]) == ("alice", "bob", "OPEN")
-    assert f'respond(id="{waiting["id"]}")' in await bob.say("read")
+    assert (
+        f'→ answer: respond(id="{waiting["id"]}", text="…"), or without text to take it first'
+        in await bob.say("read")
+    )
     assert waiting["id"] in bob.footer
     assert "why is it slow?" in await bob.say("respond")
     assert not asking.done()

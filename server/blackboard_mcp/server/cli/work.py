@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 
 from .away import Patience, note
@@ -263,6 +264,8 @@ class _Worker:
         return found
 
     async def _found(self, seconds: float) -> list[Reason]:
+        from ..text.debates import to_do
+
         found: list[Reason] = []
         kinds = self._bounds.kinds
         if _TURN in kinds or _DUTY in kinds:
@@ -271,7 +274,8 @@ class _Worker:
                 said = f"your turn to {now.kind} in {now.run}: turn(seconds=0) says what to do, and how to end it."
                 found.append(Reason(_TURN, f"turn {now.lease}", said))
             for owed in now.owed:
-                found.append(Reason(_DUTY, owed, f"what you owe to {owed.split()[-1]}."))
+                duty, _, id_ = owed.partition(" ")
+                found.append(Reason(_DUTY, owed, f"{to_do(Duty(duty))} {id_}, which you owe."))
         if _TASK in kinds:
             found += await self._tasks()
         return [one for one in found if one.kind in kinds]

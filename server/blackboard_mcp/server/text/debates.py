@@ -58,6 +58,11 @@ MOST_OWED = 3
 """Most duties that one line names."""
 
 
+def to_do(duty: Duty) -> str:
+    """Returns a duty of a reader's own in words: `answer`, `agree or object to`, `acknowledge`."""
+    return _YOURS.get(duty, str(duty))
+
+
 def owed_words(owed: Sequence[Owed], most: int = MOST_OWED) -> str:
     """Returns what an agent owes, by what there is to do: `answer C-22, C-23, agree or object to D-9 +1`.
 
@@ -65,7 +70,7 @@ def owed_words(owed: Sequence[Owed], most: int = MOST_OWED) -> str:
     """
     told: dict[str, list[str]] = {}
     for one in owed[:most]:
-        do = "vote on or criticise" if one.votes else _YOURS.get(one.duty, str(one.duty))
+        do = "vote on or criticise" if one.votes else to_do(one.duty)
         told.setdefault(do, []).append(one.id)
     return ", ".join(f"{do} {', '.join(ids)}" for do, ids in told.items()) + _beyond(owed, most)
 

@@ -73,7 +73,8 @@ class Duties:
     def _owed(self, item: Item, duty: Duty) -> Line:
         standing = self._standing
         if duty is Duty.ANSWER:
-            call = f'→ answer: respond(id="{item.id}")' if self._responds else answering(item)
+            respond = f'→ answer: respond(id="{item.id}", text="…"), or without text to take it first'
+            call = respond if self._responds else answering(item)
             return self._line(item, "asks you", call)
         if duty is Duty.RESPOND and item.type is ItemType.QUESTION:
             return self._line(item, "asks you", answering(item))
