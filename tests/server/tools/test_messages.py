@@ -502,3 +502,20 @@ async def test_a_request_to_a_skill_is_not_offered_to_whoever_posts(board: Any) 
     said = await ops.say("post", text="16", type="ANSWER", edges={"replies_to": ["Q-1"]})
     assert "Q-1 is answered" in said
     assert (await rob.do("request", id="Q-1", seconds=0))["request"]["state"] == "ANSWERED"
+
+
+async def test_a_request_that_a_view_shows_is_no_news_of_the_next(tmp_path: Path) -> None:
+    tools = ("core", "messages", "plan")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=tools) as board:
+        alice, bob, cleo = await board.join("alice", "bob", "cleo")
+        await alice.post("The pump leaks.")
+        await cleo.say("read")
+        await alice.do("plan", items=[{"title": "one"}, {"title": "two", "after": ["$1"]}])
+        await alice.do("request", to="bob", text="Which pump?", seconds=0)
+        await alice.post("It is old.")
+        assert "Which pump?" in await bob.say("read")
+        for agent in (bob, cleo):
+            said = await agent.say("read")
+            assert ("came: F-3 by alice" in said) is (agent is cleo), said
+            assert "came: Q-2" not in said
+            assert "came: Q-2" not in await agent.say("read")

@@ -293,7 +293,8 @@ class _Worker:
                     Reason(_TASK, task.id, f"{task.id}, which is ready.", awaited=False, task=task.id)
                 )
         for id_ in agenda.review:
-            found.append(Reason(_TASK, f"{id_} in review", f"{id_}, to be confirmed.", awaited=False))
+            said = f'{id_}, to be confirmed: plan(why="{id_}") says what was asked.'
+            found.append(Reason(_TASK, f"{id_} in review", said, awaited=False))
         return found
 
     async def _taken(self, due: Sequence[Reason]) -> list[Reason]:
