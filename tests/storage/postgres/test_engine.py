@@ -902,6 +902,33 @@ async def test_a_clock_that_is_set_while_the_server_runs_is_allowed_for(
         await store.close()
 
 
+async def test_an_index_that_is_noted_while_the_list_is_read_was_not_struck_off(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_postgres_store(address)
+    news = cast(PostgresEngine, store.engine).news
+    assert news.session is not None
+    struck, looked, given = list[str](), asyncio.Event(), news.session.fetch
+
+    async def fetch(*asked: Any) -> Any:
+        ((pulse, schema, _, there),), did = await given(*asked)
+        news._registered = 1.0
+        looked.set()
+        return [(pulse, schema, False, there)], did
+
+    try:
+        async with news.speaking:
+            news._registered = float("inf")
+            news.struck = lambda: struck.append("struck off")
+            monkeypatch.setattr(news.session, "fetch", fetch)
+        await news._look()
+        assert looked.is_set()
+        assert not struck
+    finally:
+        monkeypatch.undo()
+        await store.close()
+
+
 @pytest.mark.parametrize("pooled", ["", "&statement_cache_size=0"])
 async def test_a_server_whose_index_was_struck_off_notes_it_again_and_says_so(
     address: str, pooled: str

@@ -230,6 +230,7 @@ class News:
 
         Sees that this machine's index is listed, too.
         """
+        noted = self._registered < float("inf")
         if self.session is not None:
             async with self.speaking:
                 before = time.monotonic()
@@ -245,7 +246,7 @@ class News:
         if pulse != self._standing.pulse:
             self._standing.pulse = pulse
             self._changes.bump()
-        if not listed and self._registered < float("inf"):
+        if noted and not listed:
             await self.register()
             logger.warning("the search index %s was struck off the list, and is compared anew", self._reader)
             self.struck()
