@@ -13,16 +13,16 @@ WHERE i.zone = 'working' AND i.status = 'ACTIVE' AND i.superseded = 0 AND (
         WHERE e.board = i.board AND e.target = i.number AND e.kind = 'depends_on' AND x.owner IN ('', i.owner)
           AND x.zone = 'working' AND x.status = 'ACTIVE')
     OR EXISTS (
-        WITH RECURSIVE former(number) AS (
-            SELECT i.number
+        WITH RECURSIVE former(number, step) AS (
+            SELECT i.number, 0
             UNION
-            SELECT o.number FROM former f
+            SELECT o.number, f.step + 1 FROM former f
             JOIN edge e ON e.board = i.board AND e.source = f.number AND e.kind = 'supersedes'
             JOIN item o ON o.board = e.board AND o.number = e.target AND o.superseded = 1
             JOIN item x ON x.board = e.board AND x.number = e.source AND x.owner IN ('', o.owner)
-            WHERE x.author = o.author OR EXISTS (
+            WHERE f.step < 8 AND (x.author = o.author OR EXISTS (
                 SELECT 1 FROM agreed_claim c WHERE c.board = e.board AND c.target = e.target AND c.kind = e.kind
-                  AND c.source = e.source)
+                  AND c.source = e.source))
         )
         SELECT 1 FROM former f JOIN task t ON t.board = i.board AND t.result = f.number AND t.result > 0
         JOIN task_after a ON a.board = t.board AND a.after_task = t.number

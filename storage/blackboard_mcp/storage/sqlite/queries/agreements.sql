@@ -31,14 +31,15 @@ ORDER BY a.last_seen DESC, a.name LIMIT ?5;
 
 -- name: agreeing_and_absent
 -- Agents that were asked to agree at ?2 or before and were last there then or before, while the asker was there
--- since and waits for nobody longer than ?4; oldest first.
+-- since and waits for nobody longer than ?4, or three days have passed; oldest first.
 SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
 FROM obligation o INDEXED BY obligation_agreeing
 CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
 CROSS JOIN agent w ON w.board = o.board AND w.name = g.asked_by
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.duty = 'agree' AND o.since <= ?2
-  AND coalesce(a.last_seen, 0) <= ?2 AND w.last_seen > ?2 AND w.waits_until <= ?4
+  AND coalesce(a.last_seen, 0) <= ?2 AND w.last_seen > ?2
+  AND (w.waits_until <= ?4 OR max(o.since, coalesce(a.last_seen, 0)) <= ?4 - 259200000000)
 ORDER BY o.since, o.agent, o.item LIMIT ?3;
 
 -- name: agreements_lapsing
@@ -58,4 +59,4 @@ CROSS JOIN agent w ON w.board = o.board AND w.name = g.asked_by
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE r.presence > 0 AND r.presence + ?4 <= ?1 AND o.state = 'outstanding' AND o.duty = 'agree'
   AND max(o.since, coalesce(a.last_seen, 0)) + r.presence <= ?1 AND w.last_seen + r.presence > ?1
-  AND w.waits_until <= ?1;
+  AND (w.waits_until <= ?1 OR max(o.since, coalesce(a.last_seen, 0)) <= ?1 - 259200000000);

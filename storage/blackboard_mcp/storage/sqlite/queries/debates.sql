@@ -288,7 +288,7 @@ WHERE r.presence > 0 AND r.presence + ?7 <= ?1
       AND EXISTS (
         SELECT 1 FROM party p CROSS JOIN agent t ON t.board = p.board AND t.name = p.agent
         WHERE p.board = o.board AND p.debate = o.debate AND p.agent <> o.agent AND t.last_seen > ?1 - r.presence
-          AND t.waits_until <= ?1));
+          AND (t.waits_until <= ?1 OR max(o.since, coalesce(a.last_seen, 0)) <= ?1 - 259200000000)));
 
 -- name: questions_unanswered
 -- Answers to questions that are owed since ?2 or longer, oldest first.
@@ -298,13 +298,14 @@ ORDER BY since, agent, item LIMIT ?3;
 
 -- name: awaited_and_absent
 -- Obligations in debates, owed since ?2 or longer by agents last there then or before, while another party to the
--- debate was there since, who waits for nobody longer than ?4; oldest first.
+-- debate was there since, who waits for nobody longer than ?4, or three days have passed; oldest first.
 SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
 FROM obligation o INDEXED BY obligation_awaited LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.debate > 0 AND o.since <= ?2 AND coalesce(a.last_seen, 0) <= ?2
   AND EXISTS (
     SELECT 1 FROM party p CROSS JOIN agent t ON t.board = p.board AND t.name = p.agent
-    WHERE p.board = o.board AND p.debate = o.debate AND p.agent <> o.agent AND t.last_seen > ?2 AND t.waits_until <= ?4)
+    WHERE p.board = o.board AND p.debate = o.debate AND p.agent <> o.agent AND t.last_seen > ?2
+      AND (t.waits_until <= ?4 OR max(o.since, coalesce(a.last_seen, 0)) <= ?4 - 259200000000))
 ORDER BY o.since, o.agent, o.item, o.duty, o.debate LIMIT ?3;
 
 -- name: parties

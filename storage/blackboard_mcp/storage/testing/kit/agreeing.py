@@ -173,6 +173,20 @@ class AgreementTests:
         await at.post("carol", "late", "REPLY", supports=item)
         assert (await at.item(item)).agreement == now.agreement
 
+    async def test_who_comes_for_a_moment_only_waits_for_nobody_longer_than_three_days(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        item = await asked(at, "alice", "We go", ask=Ask(("bob",)))
+        for hours in (24, 24, 23):
+            clock.advance(hours * 3_600)
+            await at.here("alice", clock.now())
+            await at.store.sweep_debates()
+            assert await at.owed("bob") == {(item.number, Duty.AGREE)}, "it has just come"
+        clock.advance(3_600)
+        await at.here("alice", clock.now())
+        assert await at.store.sweep_debates() == [at.board]
+        assert await at.owed("bob") == set()
+
     async def test_who_stays_away_is_let_off_while_the_author_is_there_and_may_come_back(
         self, at: Table, clock: HandClock
     ) -> None:

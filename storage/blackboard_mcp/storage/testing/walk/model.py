@@ -282,6 +282,11 @@ class Model(Footing, Wondering):
             self.waits_until[agent] = self.now + self.presence
         self.last_seen[agent] = self.now
 
+    def lets_go(self, who: str, absent: str, since: float) -> bool:
+        """Tells whether an agent that is there waits no longer for one that was asked then, and is not there."""
+        away = self.now - max(since, self.last_seen.get(absent, 0.0))
+        return self.waits_until[who] <= self.now or away >= 259_200
+
     def notice(self, agent: str) -> None:
         """Notes an agent that was present but did nothing, if it did something before or owes something."""
         if agent in self.last_seen or self.duties_of(agent):
@@ -1038,7 +1043,8 @@ class Model(Footing, Wondering):
             for debate in self.open_debates()
             for key, state in debate.duties.items()
             if state == "outstanding" and debate.since[key] <= then and key[0] not in here
-            if {who for who in self.parties(debate) & here if self.waits_until[who] <= self.now} - {key[0]}
+            if {who for who in self.parties(debate) & here if self.lets_go(who, key[0], debate.since[key])}
+            - {key[0]}
         ]
         for debate in list({id(debate): debate for debate, _ in left}.values()):
             for _, key in [pair for pair in left if pair[0] is debate]:

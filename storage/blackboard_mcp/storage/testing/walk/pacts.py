@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ class Pacts:
     now: float
     things: dict[int, Any]
     last_seen: dict[str, float]
-    waits_until: dict[str, float]
+    lets_go: Callable[[str, str, float], bool]
     presence: float
     roles: dict[str, str]
 
@@ -118,13 +118,14 @@ class Pacts:
             return
         since = self.now - self.presence
         for number, pact in self.pacts.items():
-            if self.last_seen.get(pact.by, 0.0) <= since or self.waits_until[pact.by] > self.now:
+            if self.last_seen.get(pact.by, 0.0) <= since:
                 continue
             away = [
                 name
                 for name, word in pact.words.items()
                 if word == "outstanding"
                 and max(pact.since[name], self.last_seen.get(name, pact.since[name])) <= since
+                and self.lets_go(pact.by, name, pact.since[name])
             ]
             pact.words.update(dict.fromkeys(away, "away"))
             if away:
