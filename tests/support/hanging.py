@@ -18,10 +18,14 @@ from typing import Any, TextIO
 def ended_after(seconds: float, test: str, told: TextIO) -> Iterator[None]:
     """Ends this process if the block takes longer, and tells where all threads and tasks are; needs the main thread.
 
-    On Windows, which has no timers that interrupt, it does nothing.
+    On Windows, which has no timers that interrupt, tasks are not told.
     """
     if not hasattr(signal, "setitimer"):
-        yield
+        faulthandler.dump_traceback_later(seconds, exit=True, file=told)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
         return
 
     def end(*given: object) -> None:

@@ -81,7 +81,8 @@ def noted(file: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working, "_PAUSES", (0.0, 0.01, 0.01))
+    monkeypatch.setattr(working, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(working, "_LOOK", 0.01)
 
 
 @pytest.fixture
@@ -142,11 +143,20 @@ def test_the_program_is_told_what_waits_and_no_text_of_others(asked: Path, tmp_p
     assert [line for line in others["input"].splitlines() if line.startswith("- ")] == lines[:2]
 
 
+def hearing() -> None:
+    """Lets a program hear Ctrl-C that is started by one in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def working_on(given: dict[str, str], *words: str) -> Iterator[subprocess.Popen[str]]:
     """Runs the command in a process of its own, which is ended with the context."""
     with subprocess.Popen(
-        [*PROGRAM, "work", *words], env=environment() | given, stderr=subprocess.PIPE, text=True
+        [*PROGRAM, "work", *words],
+        env=environment() | given,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=None if sys.platform == "win32" else hearing,
     ) as process:
         try:
             yield process
@@ -187,7 +197,7 @@ def test_with_a_token_it_works_on_a_server_that_goes_away_and_comes_back(tmp_pat
 
     async def plan(url: str) -> None:
         async with BoardClient.connect(url, agent="", token=ann) as board:
-            await board.plan([{"title": "look"}])
+            await board.plan([{"title": "look", "worker": "ben"}])
 
     async def done(url: str) -> bool:
         async with BoardClient.connect(url, agent="", token=ann) as board:
@@ -197,7 +207,7 @@ def test_with_a_token_it_works_on_a_server_that_goes_away_and_comes_back(tmp_pat
         port = urlsplit(url).port
         assert port is not None
         asyncio.run(plan(url))
-        words = ("--url", url, "--starts", "2", "--", sys.executable, str(script))
+        words = ("--url", url, "--agent", "ben", "--starts", "2", "--", sys.executable, str(script))
         with working_on(given, *words) as process:
             assert "ended with 0 " in line_with(process, " ended with ")
             server.terminate()
@@ -215,10 +225,13 @@ def test_what_others_wait_for_ends_the_command_after_three_starts_in_vain(
     asked: Path, tmp_path: Path, at_once: None
 ) -> None:
     file = tmp_path / "noted"
-    done = worked(asked, "--for", "duty", "--", sys.executable, "-c", NOTED, str(file))
+    done = worked(asked, "--for", "turn", "--", sys.executable, "-c", NOTED, str(file))
     assert done.exit_code == 1
-    said = "did nothing about this: answer Q-2, which you owe. Others wait for it, so this ends."
-    assert said in done.output
+    assert (
+        "did nothing about this: your turn to contribute in run-1: turn(seconds=0) says what to do"
+        in done.output
+    )
+    assert "Others wait for it, so this ends." in done.output
     assert len(noted(file)) == 3
 
 
@@ -246,7 +259,7 @@ def test_what_nobody_waits_for_is_left_alone_until_it_changes(
     words = ("--for", "task", "--starts", "4", "--", sys.executable, "-c", NOTED + RELEASES, str(file))
     done = worked(asked, *words)
     assert done.exit_code == 1
-    assert "did nothing about this: T-1, which is ready. It is left alone until that changes." in done.output
+    assert "did nothing about this: T-1, which is ready. It is left alone until that changes" in done.output
     *first, last = [start["input"] for start in noted(file)]
     assert len(first) == 3
     assert all("- T-1, which you hold" in told for told in first)
@@ -278,11 +291,117 @@ def test_for_a_task_that_anybody_may_take_one_agent_is_started(asked: Path, tmp_
 def test_starts_are_bounded_an_hour(
     asked: Path, tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(working, "_HOUR", 0.5)
+    said: list[str] = []
+
+    def note(text: str) -> None:
+        said.append(text)
+        if "--hourly" in text:
+            raise SystemExit(7)
+
+    monkeypatch.setattr(working, "note", note)
     file = tmp_path / "noted"
-    done = worked(asked, "--hourly", "1", "--starts", "2", "--", sys.executable, "-c", NOTED, str(file))
-    assert "--hourly allows 1 starts. The next start is in" in done.output
+    done = worked(asked, "--hourly", "2", "--", sys.executable, "-c", NOTED, str(file))
+    assert done.exit_code == 7
+    assert said[-1] == "ben on main: --hourly allows 2 starts: the next may be in 60 minutes"
     assert len(noted(file)) == 2
+
+
+def test_a_task_that_cannot_be_taken_is_tried_again_later_and_not_at_once(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    looking = working._Worker._look
+
+    async def look(self: Any, seconds: float) -> Any:
+        looks.append(seconds)
+        if len(looks) == 3:
+            raise SystemExit(7)
+        return await looking(self, seconds)
+
+    async def reserve() -> None:
+        async with Board.open(data=asked, agent="ann") as ann:
+            await ann.plan([{"title": "paint", "paths": ["file:src/**"], "worker": "ben"}])
+            await ann.plan(cancel=["T-1"], why="not now")
+            await ann.claim(paths=["file:src/a"])
+
+    asyncio.run(reserve())
+    monkeypatch.setattr(working._Worker, "_look", look)
+    slept: list[float] = []
+    sleeping = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await sleeping(0)
+
+    monkeypatch.setattr(working.asyncio, "sleep", sleep)
+    file = tmp_path / "noted"
+    done = worked(asked, "--for", "task", "--", sys.executable, "-c", NOTED, str(file))
+    assert done.exit_code == 7, done.output
+    assert not noted(file)
+    assert [round(seconds) for seconds in slept if seconds > 1] == [10], (
+        "between the second look and the third"
+    )
+
+
+async def test_what_a_task_waits_for_starts_nobody(asked: Path, tmp_path: Path) -> None:
+    async with Board.open(data=asked, agent="ben") as ben:
+        taken = await ben.claim("T-1")
+        assert taken is not None
+        await ben.settle("extend", "T-1", lease=taken.lease, cites=["Q-2"])
+    file = tmp_path / "noted"
+    words = (
+        "--agent",
+        "ben",
+        "--for",
+        "task",
+        "--seconds",
+        "0",
+        "--",
+        sys.executable,
+        "-c",
+        NOTED,
+        str(file),
+    )
+    done = await asyncio.to_thread(run, {"BLACKBOARD_DATA": str(asked)}, "work", *words)
+    assert (done.returncode, noted(file)) == (0, []), done
+
+
+async def test_a_task_is_told_with_its_lease_however_many_are_open(asked: Path, tmp_path: Path) -> None:
+    async with Board.open(data=asked, agent="ben") as ben:
+        taken = await ben.claim("T-1")
+        assert taken is not None
+        await ben.plan([{"title": f"other {n}", "priority": 5, "worker": "cleo"} for n in range(60)])
+        await ben.plan([{"title": f"more {n}", "priority": 5, "worker": "cleo"} for n in range(60)])
+    file = tmp_path / "noted"
+    words = (
+        "--agent",
+        "ben",
+        "--for",
+        "task",
+        "--seconds",
+        "0",
+        "--",
+        sys.executable,
+        "-c",
+        NOTED,
+        str(file),
+    )
+    await asyncio.to_thread(run, {"BLACKBOARD_DATA": str(asked)}, "work", *words)
+    (told,) = noted(file)
+    assert f"- T-1, which you hold under lease {taken.lease}:" in told["input"]
+
+
+def test_calls_name_the_board_that_was_named(asked: Path, tmp_path: Path) -> None:
+    file = tmp_path / "noted"
+    worked(asked, "--board", "main", "--starts", "1", "--", sys.executable, "-c", NOTED, str(file))
+    (told,) = noted(file)
+    for call in (
+        'turn(seconds=0, board="main")',
+        'plan(why="T-1", board="main")',
+        'text="why", board="main")',
+        'First call read(board="main")',
+    ):
+        assert call in told["input"]
 
 
 DEAF = """
@@ -318,26 +437,34 @@ def test_a_program_that_runs_too_long_is_ended(
 ) -> None:
     monkeypatch.setattr(working, "_FAREWELL", 0.5)
     file = tmp_path / "pid"
-    words = ("--minutes", "0.05", "--starts", "1", "--", sys.executable, "-c", DEAF, str(file), *more)
+    words = ("--minutes", "0.2", "--starts", "1", "--", sys.executable, "-c", DEAF, str(file), *more)
     done = worked(asked, *words)
     assert done.exit_code == 1
-    assert "ran for 0.05 minutes, and is ended" in done.output
+    assert "ran for 0.2 minutes, and is ended" in done.output
     until(lambda: gone(file))
 
 
 @linux
 @pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+    ("number", "code", "more"),
+    [
+        (signal.SIGTERM, 143, ()),
+        (signal.SIGINT, 130, ()),
+        (signal.SIGHUP, 129, ()),
+        (signal.SIGTERM, 143, ("deaf",)),
+    ],
 )
 def test_a_signal_ends_it_with_its_program_and_what_that_began(
-    asked: Path, tmp_path: Path, number: int, code: int
+    asked: Path, tmp_path: Path, number: int, code: int, more: tuple[str, ...]
 ) -> None:
     file = tmp_path / "pids"
-    words = ("--agent", "ben", "--", sys.executable, "-c", DEAF, str(file))
+    words = ("--agent", "ben", "--", sys.executable, "-c", DEAF, str(file), *more)
     with working_on({"BLACKBOARD_DATA": str(asked)}, *words) as process:
         until(file.exists)
         process.send_signal(number)
+        if more:  # who is told twice waits no longer for what is deaf
+            process.send_signal(number)
         assert process.wait(PATIENCE) == code
     until(lambda: gone(file))
 
@@ -355,10 +482,14 @@ def test_what_cannot_be_is_refused_before_anything_waits(data: Path) -> None:
         assert said in done.stderr
     with serving(data.parent / "other", 0, "--tools", "core") as (url, _):
         secret = token(data.parent / "other", "--agent", "ben")
-        told = refused({"BLACKBOARD_TOKEN": secret}, "work", "--url", url, "--", sys.executable)
+        done = run({"BLACKBOARD_TOKEN": secret}, "work", "--url", url, "--", sys.executable)
+        assert "name the agent with --agent" in done.stderr
+        told = refused(
+            {"BLACKBOARD_TOKEN": secret}, "work", "--url", url, "--agent", "ben", "--", sys.executable
+        )
         assert "--tools" in told
     with serving(data.parent / "other") as (url, _):
-        words = ("--url", url, "--board", "later", "--seconds", "0", "--", sys.executable)
+        words = ("--url", url, "--agent", "ben", "--board", "later", "--seconds", "0", "--", sys.executable)
         done = run({"BLACKBOARD_TOKEN": secret}, "work", *words)
         assert done.returncode == 0
         assert "There is no board 'later'" in done.stderr

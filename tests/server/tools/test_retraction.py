@@ -13,7 +13,7 @@ board, mode, both = boards.board, boards.mode, boards.both
 MARK = "⚠ rests on H-1 WITHDRAWN"
 
 
-ANEW = 'posts it anew on other grounds: post(edges={"supersedes": ["F-2"]}, text="…")'
+ANEW = 'posts it anew on other grounds: post(edges={"supersedes": ["F-2"]}, type="FACT", text="…")'
 
 
 async def chain(board_: Any) -> tuple[Any, Any, Any]:

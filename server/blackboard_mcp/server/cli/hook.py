@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.visible import escape
 from blackboard_mcp.storage.operations.agenda.reservations import overlap
 
 from .target import target_of, target_options
+from .work import running
 
 if TYPE_CHECKING:
     from ..board import BoardAccess
@@ -83,9 +84,7 @@ async def _stopping(board: BoardAccess, said: dict[str, Any]) -> str:
     now = await board.turn(seconds=0)
     if now.yours:
         return f"You have a turn to {now.kind} in {now.run}: turn() says what to do and how to end it."
-    agenda = await board.agenda()
-    held = [task for task in agenda.items if task.id in agenda.mine and task.state == "RUNNING"]
-    if held:
+    if held := await running(board, await board.agenda()):
         call = f'claim(id="{held[0].id}", lease={held[0].lease}, op="done" or "release", text="…")'
         return f"You hold {', '.join(task.id for task in held)}: end or give back each, {call}."
     return ""

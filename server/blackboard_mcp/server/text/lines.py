@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Outcome
 from blackboard_mcp.protocols.items import (
+    LETTERS,
     EdgeKind,
     Forgotten,
     Item,
@@ -349,7 +350,9 @@ def unmarked(id_: str, key: str | None) -> str:
     """Returns what takes from an item the notice that it rests on something retracted."""
     if key is not None:
         return f'goes with its next version: post(key="{key}", text="…")'
-    return f'goes when its author posts it anew on other grounds: post(edges={{"supersedes": ["{id_}"]}}, text="…")'
+    type_ = next(type_ for type_, letter in LETTERS.items() if id_.startswith(letter))
+    call = f'post(edges={{"supersedes": ["{id_}"]}}, type="{type_}", text="…")'
+    return f"goes when its author posts it anew on other grounds: {call}"
 
 
 def became(item: Item) -> str:
