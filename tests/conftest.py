@@ -81,7 +81,7 @@ def hangups() -> Iterator[None]:
 
 
 TOLD = pytest.StashKey[TextIO]()
-"""What the process was given as standard error."""
+"""The standard error that the process was given; pytest takes its place later."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,9 +14,10 @@ import shutil
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -131,7 +132,7 @@ def work(command: tuple[str, ...], skills: tuple[str, ...], **given: Any) -> Non
     asyncio.run(_until_signalled(run))
 
 
-async def _until_signalled(run: Any) -> None:
+async def _until_signalled(run: Callable[[], Awaitable[None]]) -> None:
     """Runs until a signal asks for the end, as a closed terminal does; then the exit code is 128 and its number."""
     loop, working = asyncio.get_running_loop(), asyncio.ensure_future(run())
     came: list[int] = []
@@ -155,7 +156,7 @@ async def _until_signalled(run: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What is started for, and the limits: `most` in seconds a start, `end` by the monotonic clock."""
+    """The kinds of reasons that count, and the limits: `most` in seconds a start, `end` by the monotonic clock."""
 
     kinds: Sequence[str]
     most: float
@@ -178,7 +179,7 @@ class _Agent:
         self._patience = patience
         self.name = f"{board.agent} on {board.name}"
         self._on = "" if target.board is None else f', board="{board.name}"'
-        """What each call of the agent names, as its client's entry may go to another board."""
+        """The argument by which each of the agent's calls names its board; its client's entry may go to another."""
         folder = settings_of(target.config, data=target.data, board=target.board).folder
         place = {"BLACKBOARD_DATA": str(folder)} if target.url is None else {"BLACKBOARD_URL": target.url}
         self.settings = {"BLACKBOARD_AGENT": board.agent, "BLACKBOARD_BOARD": board.name, **place}
@@ -280,7 +281,7 @@ class _Worker:
         self._command = command
         self._bounds = bounds
         self._in_vain: Counter[str] = Counter()
-        """How often in a row the command was started for a reason, and did nothing about it."""
+        """A map from each reason to the number of starts in a row that did nothing about it."""
         self._not_before: dict[str, float] = {}
         self._started: deque[float] = deque(maxlen=bounds.hourly)
         self._said = ""
@@ -311,15 +312,15 @@ class _Worker:
         from ..board.hooks import passes
 
         until = time.monotonic() + seconds
-        found: list[Reason] = []
         try:
             found = await self._agent.found(self._bounds.kinds, seconds)
-        except UnknownReference as error:  # the board comes with its first post
-            self._note_once(error.message)
         except BlackboardError as error:
-            if not passes(error):
+            # The board comes with its first post.
+            if not (passes(error) or isinstance(error, UnknownReference)):
                 raise
             self._note_once(error.message)
+            await asyncio.sleep(until - time.monotonic())
+            return []
         there = {one.about for one in found}
         for about in self._in_vain.keys() - there:
             del self._in_vain[about]
@@ -338,10 +339,8 @@ class _Worker:
             if self._in_vain[one.about] <= len(_PAUSES) and self._not_before.get(one.about, 0.0) <= now
         ]
         if due and len(self._started) == self._bounds.hourly and self._started[0] + _HOUR > now:
-            rest = self._started[0] + _HOUR - now
-            self._note_once(
-                f"--hourly allows {self._bounds.hourly} starts: the next may be in {rest / 60:.0f} minutes"
-            )
+            at = datetime.now() + timedelta(seconds=self._started[0] + _HOUR - now)
+            self._note_once(f"--hourly allows {self._bounds.hourly} starts: the next may be at {at:%H:%M}")
             return []
         return sorted(due, key=lambda one: self._in_vain[one.about])
 

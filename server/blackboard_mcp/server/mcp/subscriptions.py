@@ -58,7 +58,7 @@ class _Connection:
     subscriber: Subscriber | None = None
     sender: asyncio.Task[None] | None = None
     shown: dict[str, object] = field(default_factory=dict)
-    """What the client is shown, by URI, of what is told only to those for whom it changed."""
+    """A map from URIs to texts as the client was last shown them, where it is told only of changes to these."""
 
 
 class HubBus:

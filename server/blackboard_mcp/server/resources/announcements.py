@@ -42,7 +42,7 @@ _SLICE: Final = 2_000
 _BOARDS_SECONDS: Final = 1.0
 """The time between checks for changed boards, while somebody subscribes to a list and the store changes."""
 _OF_BOARDS: Final = frozenset({RESOURCE_LIST, BOARDS, f"{BOARDS}.json"})
-"""What the boards of the store change: lists of resources, and the list of boards."""
+"""The lists that change with the boards of the store."""
 
 _LISTS: Final = {
     "agenda": ItemType.PLAN,

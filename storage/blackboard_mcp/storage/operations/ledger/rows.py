@@ -269,7 +269,7 @@ class BoardRow:
 
     @property
     def presence(self) -> int:
-        """How many microseconds without a call make an agent count as away; 0 for none."""
+        """The microseconds without a call after which an agent counts as away; 0: never."""
         return self.config.presence_seconds * 1_000_000
 
     def value(self) -> Board:
