@@ -183,7 +183,7 @@ class DebateStore(Protocol):
         """Ends what the boards' settings let lapse, and returns the boards that it changed.
 
         These lapse: obligations in debates in which others wait, after an absence of `presence_seconds` in which one of
-        the others was there, with no gap between its calls that was longer;
+        the others was there, with no gap between its calls that was longer, or of three days if one is there now;
         acknowledgements and standing watches, after an absence of `watch_lease_seconds`; debates without a change for
         `debate_expiry_seconds`. One call does a bounded part; further calls do the rest.
 

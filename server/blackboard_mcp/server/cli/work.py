@@ -103,9 +103,9 @@ def work(command: tuple[str, ...], skills: tuple[str, ...], **given: Any) -> Non
     BLACKBOARD_AGENT, BLACKBOARD_BOARD and BLACKBOARD_URL (or BLACKBOARD_DATA) are set for it. While nothing waits, no
     model runs. What COMMAND leaves running is ended with it. A server needs --tools core,run,plan.
 
-    Where three starts in a row do nothing about a turn, about a task that the agent holds or about a duty, the exit
-    code is 1: others wait for these. So it is where what it was started for still waits at the end of --starts or
-    --seconds.
+    Where three starts in a row do nothing about a turn, about a task that the agent holds or about a duty in a debate,
+    the exit code is 1: others wait for these. So it is where what it was started for still waits at the end of --starts
+    or --seconds.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -180,8 +180,11 @@ class _Agent:
         self.name = f"{board.agent} on {board.name}"
         self._on = "" if target.board is None else f', board="{board.name}"'
         """The argument by which each of the agent's calls names its board; its client's entry may go to another."""
-        folder = settings_of(target.config, data=target.data, board=target.board).folder
-        place = {"BLACKBOARD_DATA": str(folder)} if target.url is None else {"BLACKBOARD_URL": target.url}
+        if target.url is not None:
+            place = {"BLACKBOARD_URL": target.url}
+        else:
+            settings = settings_of(target.config, data=target.data, board=target.board)
+            place = {"BLACKBOARD_DATA": str(settings.folder)}
         self.settings = {"BLACKBOARD_AGENT": board.agent, "BLACKBOARD_BOARD": board.name, **place}
 
     async def found(self, kinds: Sequence[str], seconds: float) -> list[Reason]:

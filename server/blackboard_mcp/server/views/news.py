@@ -64,7 +64,7 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
         if event.event is not posted:
             events.append(event)
         elif event.item is not None and ("to" not in event.data or standing.agent in event.concerns):
-            # What goes to somebody is news by another event, of the request.
+            # A request and its answer are news by the events of the request, to those whom they concern.
             came.setdefault(event.agent, []).append(event.item)
     conceding = opened_to_concede(events)
     opened = [e for e in events if e.event is EventType.DEBATE_OPENED and e.item and e.seq not in conceding]
